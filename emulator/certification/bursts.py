@@ -1,8 +1,8 @@
-"""Losses of which one makes the next more likely: their long-run rate, and how many of a number of packets are lost.
+"""Losses in bursts: their long-run rate, and the distribution of the number of lost packets.
 
-A model is a Markov chain that makes one move a packet, and each move loses its packet with a probability. The number of
-lost packets has an exact distribution, from its characteristic function (the chain's matrix, each move weighted by what
-it loses, to the power of the number of packets).
+A model is a Markov chain with one transition per packet, and each transition loses its packet with a probability. The
+number of lost packets has an exact distribution, from its characteristic function (the chain's matrix, each move
+weighted by what it loses, to the power of the number of packets).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class BurstLoss:
 
     @classmethod
     def _of(cls, moves: NDArray[np.float64], counted: NDArray[np.float64]) -> BurstLoss:
-        """A chain of the probabilities of all moves, and of those that count their packet."""
+        """A chain from the probabilities of all moves, and of the moves that count their packet."""
         shares = np.divide(counted, moves, out=np.zeros_like(moves), where=moves > 0)
         return cls(tuple(map(tuple, moves.tolist())), tuple(map(tuple, shares.tolist())))
 
@@ -85,7 +85,7 @@ class BurstLoss:
 
     @cached_property
     def packets_each(self) -> float:
-        """How many packets say as much of the mean rate as one would if each were drawn alone.
+        """The number of packets that is worth one independent packet in an estimate of the mean rate.
 
         By the chain's fundamental matrix (Kemeny and Snell, 1960). 1 if nothing is lost.
         """
@@ -130,7 +130,8 @@ class BurstLoss:
 
 
 def accepted_counts(distribution: NDArray[np.float64], alpha: float) -> tuple[int, int]:
-    """Return the fewest and the most that are not too unlikely: less or more have a probability below half of alpha."""
+    """Return the fewest and the most lost packets that are not too unlikely: fewer or more have a probability below
+    half of alpha."""
     at_most = np.cumsum(distribution)
     at_least = np.cumsum(distribution[::-1])[::-1]
     return int(np.argmax(at_most >= alpha / 2)), len(at_least) - 1 - int(np.argmax(at_least[::-1] >= alpha / 2))
@@ -144,9 +145,8 @@ def caught_counts(accepted: tuple[int, int], actual: NDArray[np.float64]) -> flo
 def scaled(
     loss: GilbertElliott | FourState, factor: float, model: Callable[[GilbertElliott | FourState], BurstLoss]
 ) -> BurstLoss | None:
-    """Return the chain of bursts that are alike and come more or less often, so that so many times as much is lost.
-
-    None if they cannot come so often.
+    """Return the chain with equal bursts that are more or less frequent, so that losses are multiplied by the factor.
+    None if they cannot be so frequent.
     """
     target_rate = model(loss).mean_rate * factor
     low = 0.0

@@ -1,7 +1,7 @@
 """The certificate of a measured channel: each quantity as specified and as measured, with the verdict on each.
 
-Quantities are named with their unit. All values are plain ones, so that a certificate can travel and be kept: the
-emulator's service sends what `to_wire` returns, and `owlt.results.certificates` keeps and reads it.
+Quantities are named with their unit. All values are plain, so that a certificate can be sent and stored: the emulator's
+service sends what `to_wire` returns, and `owlt.results.certificates` keeps and reads it.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ Verdict = Literal["ok", "failed", "incomplete"]
 class Check:
     """One quantity of one direction.
 
-    `low` and `high` enclose the channel's true value, given what was measured in
-    `count` probes or events. Values that do not exist are None. `reason` says why the verdict is not "ok".
+    `low` and `high` enclose the channel's true value, according to the measurement with `count` probes or events.
+    Values that do not exist are None. `reason` says why the verdict is not "ok".
 
     With the probability `detection_probability`, a sample of this size detects a value of `detectable_low` or less, or
     of `detectable_high` or more; None: there is no such value. `aim_low` and `aim_high` are the values for whose
@@ -45,7 +45,7 @@ class Check:
 
     @property
     def falls_short(self) -> bool:
-        """Whether the sample was too small, or the clock too coarse, for what it was to find wrong."""
+        """Whether the sample was too small, or the clock too coarse, for the errors that it should detect."""
         low, high = self.detectable_low, self.detectable_high
         return self.verdict != "not measured" and (
             (self.aim_low is not None and (low is None or low < self.aim_low * (1 - _ROUNDING)))
@@ -53,7 +53,7 @@ class Check:
         )
 
     def to_wire(self) -> dict[str, Any]:
-        """Return plain values that XML-RPC carries exactly; what is None is left out.
+        """Return plain values that XML-RPC carries exactly; None values are omitted.
 
         An XML-RPC integer has 32 bits, too few for a delay above 2.1 s in nanoseconds: quantities are sent as floats.
         """
@@ -79,7 +79,7 @@ class Certificate:
 
     @property
     def verdict(self) -> Verdict:
-        """ "failed" if any check did, "incomplete" if there is one that was not measured."""
+        """ "failed" if any check failed, "incomplete" if one was not measured."""
         verdicts = {check.verdict for check in self.checks}
         return "failed" if "failed" in verdicts else "incomplete" if "not measured" in verdicts else "ok"
 
@@ -109,7 +109,7 @@ class Certificate:
     def from_wire(cls, wire: Mapping[str, Any]) -> Self:
         """Return the certificate that `to_wire` wrote; its verdict is that of its checks.
 
-        Raises ValueError or TypeError for what is none.
+        Raises ValueError or TypeError for anything else.
         """
         names = {field.name for field in fields(cls)}
         if set(wire) != names | {"verdict"}:
@@ -145,7 +145,7 @@ def power_text(check: Check) -> str:
 
 
 def number_text(value: float | None) -> str:
-    """Return a number with as many digits as it is worth reading."""
+    """Return a number with its significant digits."""
     if value is None:
         return "nothing"
     whole = float(value).is_integer() or abs(value) >= 1e6

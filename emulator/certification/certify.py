@@ -1,10 +1,10 @@
 """The emulator measures its own channel in place: it sends probes through its ports, both ways, and judges the result.
 
 `certify` is the entry; a `Campaign` makes the measurements that the link of one direction needs, one after the other.
-How many probes each sends, and how far apart, is decided in `sample_sizes`; packets that are not to queue are sent in
-bursts for which the queue has room. What does not fit into the budget, or is hidden by another effect, is
-not measured, and the check says so. Nobody else may send meanwhile. Loading this module takes longer than starting the
-service (numpy): load it when a certificate is asked for.
+How many probes each sends, and how far apart, is decided in `sample_sizes`; packets that must not queue are sent in
+bursts that fit into the queue. Quantities that do not fit into the budget, or that another effect hides, are not
+measured, and their check states this. Nobody else may send meanwhile. Loading this module takes longer than starting
+the service (numpy): load it when a certificate is asked for.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ from owlt.inputs.mistake import Mistake
 
 USUAL_LENGTH_BYTES = 1514
 EXTRA_PACKETS = 10
-"""Sent beyond what a queue holds and a pattern lists."""
+"""The number of packets sent in addition to those that a queue holds or a pattern lists."""
 
 _STEADY_PACKETS, _OUTAGE_PACKETS, _BOUNDARY_PACKETS = 20, 100, 20
 _FEWER_FOLLOWERS = 0.001
-"""The share of the late packets that may have nothing but late ones behind them."""
+"""The largest share of the late packets that are followed by late ones only."""
 _MOST_PATTERN_PACKETS = 50_000
 _MARGIN_NS = 50_000_000
-"""Waited for the last probe beyond what it takes, and a tenth of it."""
+"""How long to wait for the last probe, in addition to 1.1 times its expected delay."""
 _TRAIN_PACKETS = 50
 _LEAST_FASTER = 0.01
-"""How much faster than the rate a train is sent at least, where the queue is so short that it would overflow."""
+"""How far above the rate a train is sent at least if it would overflow a short queue."""
 _BLUR = 8
-"""A line through n arrivals, each off by a quarter of the spread, is off by sqrt(12) / n^1.5 of that; 4.5 times that is
-to be half of the tolerance."""
+"""The slope of a line through n arrivals, each with an error of a quarter of the spread, has an error of sqrt(12) /
+n^1.5 of that; 4.5 times this must be at most half of the tolerance."""
 _FOLLOWERS = 20
-"""Probes that overtake one that comes later."""
+"""The number of probes that overtake a delayed one."""
 _LARGE_QUEUE_PACKETS, _SMALL_QUEUE_PACKETS = 2_000, 10
 _QUEUE_MEMORY_BYTES = 1 << 27
 _UNSEEN = 1e-6
-"""How unlikely it is made that losses hide how deep a queue is."""
+"""The probability that losses hide the depth of a queue."""
 
 
 Measurement = Callable[[], Iterator[Judge]]
@@ -91,7 +91,7 @@ class Campaign:
         self._usual_bytes = min(USUAL_LENGTH_BYTES, self._longest_bytes)
 
     def judges(self) -> list[Judge]:
-        """Measure; what fails to be measured becomes a judge that says so."""
+        """Measure all quantities; one that cannot be measured becomes a judge that states this."""
         judges: list[Judge] = []
         for quantity, measurement in self._measurements():
             try:
@@ -242,7 +242,7 @@ class Campaign:
 
     def _mtu(self) -> Iterator[Judge]:
         specified = ETHERNET_HEADER_BYTES + (self.link.mtu_bytes or 0)
-        if specified >= self.means.longest_bytes:  # the ports keep to it themselves
+        if specified >= self.means.longest_bytes:  # the ports enforce it themselves
             return
         lengths_bytes = np.tile([specified, specified + 1], _BOUNDARY_PACKETS)
         gap_ns = self.sizes.gap_ns(specified + 1)
@@ -253,7 +253,7 @@ class Campaign:
         yield self.judged.exactly("longest frame that passes, bytes", specified, longest, len(lengths_bytes))
 
     def _rate(self) -> Iterator[Judge]:
-        """A train that the queue is never without, offered faster than the rate where it is longer than the queue."""
+        """A train that keeps the queue filled; sent faster than the rate if it is longer than the queue."""
         expected = self.expected
         length = self._usual_bytes
         if _TRAIN_PACKETS * expected.serialization_ns(length) > self.means.budget_s * 1e9:
@@ -279,7 +279,7 @@ class Campaign:
         yield self.judged.rate(measured, arrived, one_ns)
 
     def _queue(self) -> Iterator[Judge]:
-        """Bursts that do not fit; more of them where the first or the deepest packet of one may be lost."""
+        """Bursts that overflow the queue; more of them if the first or the deepest packet of one may be lost."""
         expected, link = self.expected, self.link
         length = self.queue_length()
         one_ns, room = expected.serialization_ns(length), int(expected.queue_packets(length))
@@ -308,7 +308,8 @@ class Campaign:
             yield self.judged.exactly("depth of the queue, packets", room, round(packets), bursts)
 
     def queue_length(self) -> int:
-        """Return a length of frames: the queue holds not too many nor, if it is not counted in packets, too few."""
+        """Return a frame length of which the queue holds not too many and, if it is not counted in packets, not too
+        few."""
         room = self.expected.queue_packets(self._usual_bytes)
         counted = self.link.queue_bytes is None and self.link.queue_ns is None and self.link.queue_bdp is None
         fits = room <= _LARGE_QUEUE_PACKETS and (counted or room >= _SMALL_QUEUE_PACKETS)
@@ -327,7 +328,7 @@ class Campaign:
         return self.sent(np.full(count, length), np.arange(count) * gap_ns, gap_ns, header=header)
 
     def bursts(self, length: int, count: int, bursts: int, header: bytes = HEADER) -> ProbeResult:
-        """Send so many bursts of `count` probes, each after the link has sent the one before. Raises NotMeasured."""
+        """Send bursts of `count` probes, each after the link has sent the previous one. Raises NotMeasured."""
         one_ns = self.expected.serialization_ns(length)
         span_ns = bursts * count * one_ns
         due_ns = np.repeat(np.arange(bursts) * ceil(count * one_ns * PACE), count)
@@ -342,9 +343,8 @@ class Campaign:
         keeps_gaps: bool = True,
         header: bytes = HEADER,
     ) -> ProbeResult:
-        """Send probes that arrive `gap_ns` apart on average, if sending them takes no longer than there is time for.
-
-        Raises NotMeasured if it does, MeasurementFailed if the probes were not captured completely.
+        """Send probes that arrive `gap_ns` apart on average. Raises NotMeasured if that takes longer than the budget,
+        MeasurementFailed if the probes were not captured completely.
         """
         takes_ns = int(due_ns[-1]) + gap_ns if span_ns is None else span_ns
         if takes_ns > self.means.budget_s * 1e9:
@@ -359,11 +359,12 @@ class Campaign:
 
 
 VIRTUAL_TOLERANCE_NS = 1_000
-"""On a clock that stands still while the machine computes."""
+"""The tolerance of delays on a clock that stands still while the machine computes."""
 PLANNED_CHECKS = 40
-"""Samples are large enough for so many checks that a right channel may fail by chance; few channels have as many."""
+"""The number of checks that samples are sized for, each of which a correct channel may fail by chance; few channels
+have as many."""
 REAL_TOLERANCE_NS = 200_000
-"""What a machine that is not too busy keeps to."""
+"""The tolerance of delays that a machine achieves if it is not too busy."""
 
 
 def certify(

@@ -1,4 +1,5 @@
-"""Measures ECN marking: the share of ECN-capable packets that arrive with CE, and the queue from which on all do.
+"""Measures ECN marking: the share of ECN-capable packets that arrive with CE, and the queue level from which all of
+them do.
 
 The probes are IPv4 packets with ECT(0), and beside them packets that are not ECN-capable, none of which may be marked.
 The address block is TEST-NET-1 (RFC 5737), the protocol 253 (RFC 3692): no host answers. A copy counts as marked if it
@@ -31,10 +32,10 @@ NOT_ECT, ECT_0, CE = 0, 2, 3
 """The codepoints of RFC 3168, section 5."""
 _PLAIN_PACKETS = 1_000
 _BEYOND_PACKETS = 10
-"""Sent into the queue beyond its threshold."""
+"""The number of packets sent into the queue beyond its threshold."""
 _MOST_BURST_PACKETS = 20_000
 _UNSEEN = 1e-6
-"""How unlikely it is made that losses and marks by chance hide where the threshold is."""
+"""The probability that losses and random marks hide the threshold."""
 
 
 def judges(campaign: Campaign) -> Iterator[Judge]:
@@ -58,7 +59,8 @@ def judges(campaign: Campaign) -> Iterator[Judge]:
 
 
 def _threshold(campaign: Campaign, quantity: str, level: QueueLevel) -> Judge:
-    """Bursts that fill the queue beyond its threshold, which is just above the most that an unmarked packet found."""
+    """Measure the threshold with bursts that fill the queue beyond it: it is just above the largest level that an
+    unmarked packet found."""
     expected, length = campaign.expected, campaign.queue_length()
     one_ns, frame_bytes = expected.serialization_ns(length), length + campaign.link.overhead_bytes
     each = {"packets": 1, "bytes": frame_bytes, "ns": one_ns}[level.unit]
@@ -86,7 +88,7 @@ def _threshold(campaign: Campaign, quantity: str, level: QueueLevel) -> Judge:
 
 
 def _backlogs_ns(sent_ns: NDArray[np.int64], one_ns: int) -> NDArray[np.int64]:
-    """How long the link still sends when each probe comes, from when they came: the arithmetic of the gate."""
+    """The backlog that each probe finds, computed from arrival times as the gate does."""
     backlogs, busy_until_ns = [], 0
     for time_ns in sent_ns.tolist():
         backlogs.append(max(busy_until_ns - time_ns, 0))
@@ -95,13 +97,13 @@ def _backlogs_ns(sent_ns: NDArray[np.int64], one_ns: int) -> NDArray[np.int64]:
 
 
 def _most_unmarked(result: ProbeResult, backlogs_ns: NDArray[np.int64], mark: NDArray[np.int64]) -> int | None:
-    """The largest backlog that a packet found which arrived as it was sent; None if none did."""
+    """The largest backlog found by a packet that arrived unchanged; None if none did."""
     unmarked = result.copy_number[~_is_marked(result, mark) & (result.flipped_bits == 0)]
     return int(backlogs_ns[unmarked].max()) if len(unmarked) else None
 
 
 def _marks(result: ProbeResult, mark: NDArray[np.int64]) -> Count:
-    """How many of the probes that arrived as they were sent, or marked, are marked."""
+    """The number of marked probes among those that arrived unchanged or marked."""
     first = probe_statistics.first_copies(result)
     is_marked = _is_marked(result, mark)[first]
     return Count(int(is_marked.sum()), int((is_marked | (result.flipped_bits[first] == 0)).sum()))

@@ -21,12 +21,12 @@ class Expectations:
 
     @classmethod
     def of(cls, channel: ChannelSpec, direction: str) -> "Expectations":
-        """Return those of "forward" or "reverse"."""
+        """Return the expectations for "forward" or "reverse"."""
         return cls(channel.link(direction), channel.rtt_ns)
 
     @property
     def rate_bps(self) -> float | None:
-        """The rate that the kernel has: in whole bytes a second."""
+        """The rate as the kernel has it, in whole bytes a second."""
         return None if self.link.rate_bps is None else 8.0 * round(self.link.rate_bps / 8)
 
     def serialization_ns(self, length_bytes: int) -> int:
@@ -36,34 +36,34 @@ class Expectations:
         return (length_bytes + self.link.overhead_bytes) * 10**9 // round(self.rate_bps / 8)
 
     def delay_ns(self, length_bytes: int) -> int:
-        """How long a frame takes that finds the link idle, but for jitter."""
+        """The delay of a frame on an idle link, without jitter."""
         return self.link.delay_ns + self.serialization_ns(length_bytes)
 
     @cached_property
     def offsets_ns(self) -> list[int]:
-        """What jitter adds to the delay, each value as likely as the next, in rising order; [0] without jitter."""
+        """The equally likely values that jitter adds to the delay, ascending; [0] without jitter."""
         if self.link.jitter is None:
             return [0]
         table = sorted(offsets_ns(self.link.jitter.amount_ns, jitter_table(self.link.jitter)))
         return [max(offset, -self.link.delay_ns) for offset in table]
 
     def offset_ns(self, quantile: float) -> int:
-        """A quantile of what jitter adds."""
+        """A quantile of the jitter."""
         return self.offsets_ns[min(int(quantile * len(self.offsets_ns)), len(self.offsets_ns) - 1)]
 
     @property
     def spread_ns(self) -> int:
-        """By how much the delays of two packets of a length may differ."""
+        """The largest difference between the delays of two packets of equal length."""
         late = self.link.reordering.by_ns if self.link.reordering else 0
         return self.offsets_ns[-1] - self.offsets_ns[0] + late
 
     @property
     def longest_delay_ns(self) -> int:
-        """The delay of the last of all packets that are not sent, but under way."""
+        """The largest delay of a packet, without its transmission."""
         return self.link.delay_ns + max(self.offsets_ns[-1], 0) + self.spread_ns
 
     def queue_bytes(self, length_bytes: int) -> float:
-        """What the queue holds of frames of that length, overhead included; infinite if nothing queues."""
+        """The capacity of the queue for frames of that length, overhead included; infinite without a queue."""
         rate_bps, link = self.rate_bps, self.link
         if rate_bps is None:
             return inf
@@ -76,17 +76,18 @@ class Expectations:
         return link.queue_packets * (length_bytes + link.overhead_bytes)
 
     def queue_packets(self, length_bytes: int) -> float:
-        """The same in whole frames, at least one."""
+        """The capacity of the queue in complete frames, at least one."""
         held_bytes = self.queue_bytes(length_bytes)
         return max(held_bytes // (length_bytes + self.link.overhead_bytes), 1) if held_bytes != inf else inf
 
     def apart(self, length_bytes: int) -> int:
-        """Of packets in a row, each so-many-th has its own coded frames, and is hit independently; 1 without them."""
+        """The distance between consecutive packets that share no coded frame and are hit independently; 1 without coded
+        frames."""
         return ceil(self.link.coding.frame_bytes / length_bytes) + 1 if self.link.coding else 1
 
     @property
     def shortest_burst_packets(self) -> int | None:
-        """The shortest packets that a coded frame hits at least, in a row."""
+        """The least number of consecutive shortest packets that a coded frame hits."""
         return ceil(self.link.coding.frame_bytes / SHORTEST_FRAME_BYTES) if self.link.coding else None
 
     def hit_probability(self, length_bytes: int) -> float:

@@ -1,10 +1,9 @@
-"""Frames that enter a port without a host that sends them: an interface of ours that leads to the port's ingress.
+"""Injects frames into a port without a host: through an interface of our own that leads to the port's ingress. Every
+frame written to the interface is redirected, at its egress, to the ingress of the port, and passes the captures, the
+filters and the bridge as a host's frames do. Writing is by a packet socket, frame by frame.
 
-All that is written to the interface is redirected, on its way out, to the way in of the port, and meets
-there what a host's frames meet: the captures, the filters, the bridge. Writing is by a packet socket, frame by frame.
-
-The redirection is a program of four instructions, not a mirred action: in Linux 7 that marks frames, and netem
-duplicates none that is marked (net/sched/sch_netem.c, tc_depth).
+The redirection is a program of four instructions, not a mirred action: in Linux 7 that marks frames, and netem does not
+duplicate marked ones (net/sched/sch_netem.c, tc_depth).
 """
 
 import ctypes
@@ -34,9 +33,8 @@ _SEND_BUFFER_BYTES = 1 << 28
 
 @contextmanager
 def injecting(netlink: IPRoute, entrance: int) -> Iterator[socket.socket]:
-    """Yield a socket: a frame sent with it comes in at the interface with the index `entrance`. Leaves nothing.
-
-    Raises ChannelRefused if the kernel is missing what that needs.
+    """Yield a socket: a frame sent with it comes in at the interface with the index `entrance`. Removes the interface
+    afterwards. Raises ChannelRefused if the kernel does not support this.
     """
     name = f"{INJECTION_PREFIX}{entrance}"
     try:
@@ -51,7 +49,7 @@ def injecting(netlink: IPRoute, entrance: int) -> Iterator[socket.socket]:
 
 
 def clear_injection(netlink: IPRoute, state: KernelState, port: Port) -> None:
-    """Take away what a measurement that was killed left of its way into a port."""
+    """Remove the interface and redirection that a killed measurement left behind."""
     name = f"{INJECTION_PREFIX}{port.index}"
     if name in state.links:
         _remove(netlink, name)
@@ -72,7 +70,7 @@ def _make(netlink: IPRoute, name: str, entrance: int) -> None:
 
 
 def _add_link(netlink: IPRoute, name: str) -> None:
-    """A dummy, or where the kernel has none an ifb: nothing gets as far as their own ways out."""
+    """Add a dummy, or an ifb if the kernel has no dummy: frames never reach their own egress."""
     try:
         netlink.link("add", ifname=name, kind="dummy", mtu=LONGEST_FRAME_BYTES)
     except NetlinkError as error:

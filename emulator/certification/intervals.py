@@ -1,4 +1,4 @@
-"""Exact intervals for what was counted, and which wrong values a sample detects: its power.
+"""Exact intervals for counts, and the wrong values that a sample detects (its power).
 
 An interval misses the true value with at most the probability `alpha`, half of it at either end. A wrong value is
 detected if a channel that has it fails with the probability POWER, judged by these intervals at the same `alpha`. The
@@ -110,7 +110,7 @@ def probability_at(share: float, a: float, b: float) -> float:
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The first number from `low` on for which it holds, `high` if for none before."""
+    """The first number from `low` on for which the predicate holds; `high` if it holds for none before."""
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
@@ -119,41 +119,46 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 POWER = 0.99
 FACTOR = 1.5
-"""By which an error rate, a loss rate or a burst length has to be wrong, either way, to be caught with POWER."""
+"""The factor by which an error rate, a loss rate or a burst length has to be wrong, up or down, to be detected with
+POWER."""
 FRACTION = 0.001
-"""By which a rate or a delay has to be wrong, either way, to be caught with POWER."""
+"""The fraction by which a rate or a delay has to be wrong, up or down, to be detected with POWER."""
 NOTHING = 0.001
-"""The share to be caught where none was asked for."""
+"""The share to be detected if the specified one is 0."""
 
 
 @dataclass(frozen=True)
 class Detectable:
-    """What a sample catches with POWER: this value and any below, this one and any above; None: it catches none."""
+    """The values that a sample detects with POWER: this value and any below, this one and any above; None: it detects
+    none."""
 
     low: float | None
     high: float | None
 
 
 def wrong_share(specified: float) -> Detectable:
-    """Return the shares that are to be caught. None is above 1; where 0 is asked for, NOTHING is too much."""
+    """Return the shares that are to be detected.
+
+    None is above 1; if 0 is specified, NOTHING is the share to be detected.
+    """
     if not specified:
         return Detectable(None, NOTHING)
     return Detectable(specified / FACTOR, specified * FACTOR if specified * FACTOR <= 1 else None)
 
 
 def wrong_length(specified: float) -> Detectable:
-    """Return the mean run lengths that are to be caught. None is below 1."""
+    """Return the mean run lengths that are to be detected. None is below 1."""
     return Detectable(specified / FACTOR if specified >= FACTOR else None, specified * FACTOR)
 
 
 def wrong_amount(specified: float) -> Detectable:
-    """Return the delays or rates that are to be caught; none where 0 is asked for."""
+    """Return the delays or rates that are to be detected; none if 0 is specified."""
     return Detectable(specified * (1 - FRACTION), specified * (1 + FRACTION)) if specified else Detectable(None, None)
 
 
 @cache
 def accepted_hits(trials: int, share: float, alpha: float) -> tuple[int, int]:
-    """Return the fewest and the most hits with which `share_interval` still holds the share."""
+    """Return the fewest and the most hits with which `share_interval` still contains the share."""
     half, usual = alpha / 2, floor(trials * share)
     fewest = _first(0, usual, lambda hits: at_most(hits, trials, share) >= half)
     most = _first(usual, trials, lambda hits: 1 - at_most(hits, trials, share) < half)
@@ -161,13 +166,13 @@ def accepted_hits(trials: int, share: float, alpha: float) -> tuple[int, int]:
 
 
 def caught_share(trials: int, specified: float, actual: float, alpha: float) -> float:
-    """Return the probability that the interval of a share does not hold what was asked, where it is another."""
+    """Return the probability that the interval excludes the specified share if the true share is another."""
     fewest, most = accepted_hits(trials, specified, alpha)
     return at_most(fewest - 1, trials, actual) + 1 - at_most(most, trials, actual)
 
 
 def detectable_share(trials: int, specified: float, alpha: float) -> Detectable:
-    """Return the shares that so many trials catch."""
+    """Return the shares that so many trials detect."""
     fewest, most = accepted_hits(trials, specified, alpha)
     return Detectable(
         probability_at(1 - POWER, fewest, trials - fewest + 1) if fewest else None,
@@ -177,7 +182,7 @@ def detectable_share(trials: int, specified: float, alpha: float) -> Detectable:
 
 @cache
 def trials_for_share(specified: float, wrong: Detectable, alpha: float, most: int) -> int:
-    """Return how many trials catch shares that are wrong by so much; or `most` if that takes more."""
+    """Return how many trials detect shares that are wrong by this factor; or `most` if that takes more."""
     shares = [share for share in (wrong.low, wrong.high) if share is not None]
     return _enough(lambda trials: all(caught_share(trials, specified, each, alpha) >= POWER for each in shares), most)
 
@@ -192,13 +197,13 @@ def accepted_totals(runs: int, length: float, alpha: float) -> tuple[int, int]:
 
 
 def caught_run_length(runs: int, specified: float, actual: float, alpha: float) -> float:
-    """Return the probability that the interval of a mean run length does not hold what was asked."""
+    """Return the probability that the interval of a mean run length excludes the specified one."""
     least, most = accepted_totals(runs, specified, alpha)
     return _total_at_most(least - 1, runs, 1 / actual) + 1 - _total_at_most(most, runs, 1 / actual)
 
 
 def detectable_run_length(runs: int, specified: float, alpha: float) -> Detectable:
-    """Return the mean lengths that so many runs catch."""
+    """Return the mean lengths that so many runs detect."""
     least, most = accepted_totals(runs, specified, alpha)
     shorter = 1 / probability_at(POWER, runs, least - runs) if least > runs else None
     return Detectable(shorter, 1 / probability_at(1 - POWER, runs, most - runs + 1))
@@ -206,7 +211,7 @@ def detectable_run_length(runs: int, specified: float, alpha: float) -> Detectab
 
 @cache
 def runs_for_length(specified: float, alpha: float, most: int) -> int:
-    """Return how many runs catch a mean length that is wrong by FACTOR; or `most` if that takes more."""
+    """Return how many runs detect a mean length that is wrong by FACTOR; or `most` if that takes more."""
     wrong = wrong_length(specified)
     lengths = [length for length in (wrong.low, wrong.high) if length is not None]
     return _enough(lambda runs: all(caught_run_length(runs, specified, each, alpha) >= POWER for each in lengths), most)
@@ -215,10 +220,9 @@ def runs_for_length(specified: float, alpha: float, most: int) -> int:
 def detectable_quantile(
     count: int, quantile: float, offsets: Sequence[int], alpha: float, tolerance: float
 ) -> Detectable:
-    """Return by how much less and more than asked values are, all alike, if so many of them catch it.
-
-    Each is one of the `offsets`, in rising order, as likely as the next, beside what is asked; the measurement adds
-    from nothing to `tolerance`.
+    """Return by how much values must be below or above the specified one, all equally, for so many of them to detect
+    it. Each value is the specified one plus one of the equally likely `offsets`, ascending; the measurement adds
+    between 0 and `tolerance`.
     """
     size = len(offsets)
     specified = offsets[min(int(quantile * size), size - 1)]
@@ -243,9 +247,8 @@ def _total_at_most(total: int, runs: int, ends: float) -> float:
 
 
 def _enough(holds: Callable[[int], bool], most: int) -> int:
-    """The first number, or one a little above it, for which it holds, and `most` if it holds for none below.
-
-    Power grows with a sample but for small steps back, where another whole number of hits becomes one too few.
+    """The first number, or one slightly above it, for which the predicate holds, and `most` if it holds for none below.
+    Power grows with the sample, except for small decreases where the required number of hits increases by one.
     """
     high = 16
     while high < most and not holds(high):
@@ -257,7 +260,7 @@ def _enough(holds: Callable[[int], bool], most: int) -> int:
 
 
 def _last(low: int, holds: Callable[[int], bool]) -> int:
-    """The last number from `low` on for which it holds, as it does there."""
+    """The last number from `low` on for which the predicate holds; it must hold for `low`."""
     high = low + 1
     while holds(high):
         high += 2 * (high - low)

@@ -1,7 +1,7 @@
-"""Verdicts: the measured beside the specified value of a quantity.
+"""Verdicts: the measured value of a quantity compared with the specified one.
 
-A judge is a check that waits for its share of the error probability: how many there are is known only when all has
-been measured. What is exact takes no notice of it.
+A judge is a check that waits for its share of the error probability: the number of checks is known only when all has
+been measured. Exact checks do not need it.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from owlt.emulator.channel.link import FourState, GilbertElliott
 RATE_TOLERANCE, RATE_ERROR = 0.0005, 0.0004
 """How far a measured rate may be from the specified one, and how far from the true one: together less than FRACTION."""
 _FACTORS = (FACTOR, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
-"""By which a rate of losses in bursts is tried to be wrong: each try is a distribution of its own."""
+"""The factors by which a wrong rate of burst losses is tried: each try needs a distribution of its own."""
 NOTHING_AIMED = Detectable(None, None)
 _SHOWN = 5
 _NONE_ARRIVED = "no probe arrived"
 
 
 class NotMeasured(Exception):
-    """A quantity cannot be measured, or not within the budget. The text says why, and what it would take."""
+    """A quantity cannot be measured, or not within the budget. The text states why, and how long it would take."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """A check that waits for its share of the error probability. `by_chance`: a right channel may fail it."""
+    """A check that waits for its share of the error probability. `by_chance`: a correct channel may fail it."""
 
     judge: Callable[[float], Check]
     by_chance: bool = False
@@ -76,14 +76,17 @@ class Measured:
 
 @dataclass(frozen=True)
 class Judges:
-    """Those of one direction. `tolerance_ns` is how much longer than specified a packet may take, for the clock."""
+    """The judges of one direction.
+
+    `tolerance_ns`: how much longer than specified a packet may take, because of the clock.
+    """
 
     direction: str
     expected: Expectations
     tolerance_ns: int
 
     def steady_delay(self, quantity: str, specified_ns: int, delays_ns: Numbers, quantile: float) -> Judge:
-        """Of packets that all take as long: a quantile, late by the clock's tolerance at most."""
+        """The delay of packets without jitter: a quantile, late by at most the clock's tolerance."""
         if not len(delays_ns):
             return self.not_measured(quantity, _NONE_ARRIVED, specified_ns)
         measured = int(sorted(delays_ns.tolist())[int(quantile * (len(delays_ns) - 1))])
@@ -96,9 +99,8 @@ class Judges:
     def jittered_delay(
         self, quantity: str, base_ns: int, delays_ns: Numbers, quantile: float, *, aimed: bool = False
     ) -> Judge:
-        """A quantile, which lies between two of the delays seen but with probability alpha (without jitter, too).
-
-        `aimed`: their number was chosen so that this quantile shows a delay that is wrong.
+        """A quantile of delays with jitter (or without): it lies between two of the measured delays, except with
+        probability alpha. `aimed`: the number of probes was chosen so that this quantile shows a wrong delay.
         """
         expected, count = self.expected, len(delays_ns)
         specified = base_ns + expected.offset_ns(quantile)
@@ -138,7 +140,7 @@ class Judges:
         return self._within(quantity, specified, result, detectable, wrong_amount(specified))
 
     def share(self, quantity: str, specified: float, count: Count, aim: Detectable = NOTHING_AIMED) -> Judge:
-        """A probability, each trial drawn apart."""
+        """A probability with independent trials."""
         if not count.trials:
             return self.not_measured(quantity, _NONE_ARRIVED, specified)
 
@@ -225,9 +227,8 @@ class Judges:
         return Judge(judge, by_chance=specified > 1)
 
     def shortest_burst(self, specified: int, lengths: Numbers) -> Judge:
-        """The shortest run of losses, of which coded frames make none that is shorter than a frame.
-
-        Losses of single packets make runs of 1, and shorter frames shorter runs. Longer frames show in the share lost.
+        """The shortest run of losses, which coded frames make at least as long as a frame. Losses of single packets
+        make runs of 1, and shorter frames shorter runs. Longer frames show in the share of lost packets.
         """
         quantity = "shortest burst of losses, packets"
         if not len(lengths):
@@ -237,17 +238,17 @@ class Judges:
         return self._within(quantity, specified, result, Detectable(specified - 1, None), certain=True)
 
     def none(self, quantity: str, measured: int, count: int) -> Judge:
-        """A number of events that is to be 0: the fewest that are likely to show among so many packets."""
+        """A number of events that must be 0, with the fewest that so many packets are likely to show."""
         least = 1 - (1 - POWER) ** (1 / count)
         return self._within(quantity, 0, Measured.exactly(measured, count), Detectable(None, least * count))
 
     def exactly(self, quantity: str, specified: int, measured: int, count: int) -> Judge:
-        """A whole number that leaves nothing to chance."""
+        """A whole number that does not depend on chance."""
         others = Detectable(specified - 1, specified + 1)
         return self._within(quantity, specified, Measured.exactly(measured, count), others, certain=True)
 
     def at_most(self, quantity: str, specified: int, measured: int, count: int) -> Judge:
-        """A whole number that no packet of those seen exceeded. What others would show is not known."""
+        """A whole number that none of the measured packets exceeded; others may exceed it."""
         return self._within(quantity, specified, Measured.exactly(measured, count))
 
     def roughly(self, quantity: str, specified: float, measured: float, margin: float, count: int) -> Judge:
@@ -289,7 +290,8 @@ class Judges:
         *,
         certain: bool = False,
     ) -> Judge:
-        """Whether the specified value lies within; `certain`: what is detectable is always caught, not just likely."""
+        """Whether the specified value lies within; `certain`: detectable values are always detected, not only with
+        POWER."""
         met = measured.low <= specified <= measured.high
         check = Check(
             self.direction,
@@ -314,7 +316,7 @@ class Judges:
 def _detectable_bursts(
     loss: GilbertElliott | FourState, duplicated: float, dropped: float, accepted: tuple[int, int], packets: int
 ) -> Detectable:
-    """The least wrong of a few wrong rates either way that so many packets catch."""
+    """The nearest lower and higher of a few wrong rates that so many packets detect."""
 
     def model(other: GilbertElliott | FourState) -> BurstLoss:
         return BurstLoss.of(other).duplicated(duplicated)
@@ -329,7 +331,7 @@ def _detectable_bursts(
 
 
 def _nearest_caught(caught: Callable[[float], float | None], accepted: tuple[int, int]) -> Detectable:
-    """The nearest lower and higher rates that are caught; `caught` returns the rate for a factor, or None."""
+    """The nearest lower and higher rates that are detected; `caught` returns the rate for a factor, or None."""
     less = (caught(1 / factor) for factor in _FACTORS)
     more = (caught(factor) for factor in _FACTORS)
     return Detectable(

@@ -1,6 +1,6 @@
 """The results of probes as numbers: delays, rates, shares, runs. Nothing is judged here.
 
-A probe may have been delivered several times; where it matters when, its first copy counts.
+A probe may have been delivered several times; its first copy decides its delay.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Count:
-    """So many of so many."""
+    """A number of events out of a number of trials."""
 
     hits: int
     trials: int
 
     @property
     def share(self) -> float:
-        """Of nothing, nothing."""
+        """The share of events; 0 without trials."""
         return self.hits / self.trials if self.trials else 0.0
 
     def __add__(self, other: Count) -> Count:
@@ -44,9 +44,8 @@ def one_way_delays_ns(result: ProbeResult) -> Numbers:
 
 
 def rate_bps(result: ProbeResult, overhead_bytes: int) -> float | None:
-    """Return the rate of a link that never had nothing to send: the line that fits best through bits and arrivals.
-
-    Whatever lies between two numbers took its time, even if it was lost afterwards. None with fewer than two.
+    """Return the rate of a link that was never idle: the slope of the best line through bits and arrivals. Probes
+    between two others took their transmission time even if they were lost afterwards. None with fewer than two.
     """
     first = first_copies(result)
     bits = 8.0 * np.cumsum(result.lengths_bytes + overhead_bytes)[result.copy_number[first]]
@@ -71,13 +70,13 @@ def lost_apart(result: ProbeResult, apart: int) -> Count:
 
 
 def damaged(result: ProbeResult) -> Count:
-    """Return how many of the probes that arrived were not as sent: copies of one may share their damage."""
+    """Return how many of the probes that arrived were damaged: copies of one may share their damage."""
     flipped_bits = result.flipped_bits[first_copies(result)]
     return Count(int((flipped_bits > 0).sum()), len(flipped_bits))
 
 
 def flipped(result: ProbeResult) -> Count:
-    """Return how many of the bits that arrived were not as sent."""
+    """Return how many of the bits that arrived were flipped."""
     first = first_copies(result)
     return Count(int(result.flipped_bits[first].sum()), 8 * int(result.copy_length_bytes[first].sum()))
 
@@ -97,7 +96,7 @@ def reordered(result: ProbeResult, among: int | None = None) -> Count:
 
 
 def hit_packets(result: ProbeResult) -> Numbers:
-    """Return the numbers of the probes of which a copy was not as sent."""
+    """Return the numbers of the probes of which a copy was damaged."""
     return np.unique(result.copy_number[result.flipped_bits > 0])
 
 
@@ -130,9 +129,8 @@ def whole_bursts(result: ProbeResult) -> Numbers:
 
 
 def queue_by_count(result: ProbeResult, bursts: int, serialization_ns: int) -> float:
-    """Return how many packets a queue held that bursts as long as each other overran, if nothing else was lost.
-
-    Each packet that left while its burst still came made room for one more.
+    """Return the capacity of a queue in packets from bursts of equal length that overflowed it, if nothing else was
+    lost. Each packet that left while its burst still arrived made room for one more.
     """
     sent_ns = result.sent_ns.reshape(bursts, -1)
     left = (sent_ns[:, -1] - sent_ns[:, 0]) // serialization_ns
@@ -140,10 +138,9 @@ def queue_by_count(result: ProbeResult, bursts: int, serialization_ns: int) -> f
 
 
 def queue_by_wait(result: ProbeResult, bursts: int, serialization_ns: int) -> float | None:
-    """Return the same where packets are lost, from how much longer one of them took than the one that took least.
-
-    One that found it empty and one that found its last place must have arrived, and a burst have come before the
-    first of its packets was gone: None if it did not, or too few arrived.
+    """Return the capacity if packets are lost, from the difference between the largest and the least delay. A packet
+    that found the queue empty and one that found its last place must have arrived, and a burst must have arrived before
+    its first packet left: None if not, or if too few arrived.
     """
     delays_ns = one_way_delays_ns(result)
     sent_ns = result.sent_ns.reshape(bursts, -1)

@@ -32,10 +32,10 @@ from owlt.emulator.faults import EmulatorError
 from owlt.emulator.kernel.rtnetlink import IPRoute
 
 SLOTS = 1024
-"""Frames that can wait to be taken."""
+"""The number of frames that the ring holds."""
 _BLOCK_BYTES = 1 << 16
 _HEADER_BYTES = 128
-"""More than the slot's header, the sender's address and the gap before the frame (66 bytes) take."""
+"""More than the slot's header, the sender's address and the gap before the frame need (66 bytes)."""
 
 _SOL_PACKET, _RX_RING, _STATISTICS, _VERSION, _IGNORE_OUTGOING = 263, 5, 6, 10, 23
 _TPACKET_V2 = 1
@@ -52,7 +52,7 @@ class MeasurementFailed(EmulatorError):
 
 @dataclass(frozen=True)
 class Frames:
-    """Frames in the order in which they passed. The rows of `content` are as long as the longest may be."""
+    """Frames in the order in which they passed. The rows of `content` have the length of the longest possible frame."""
 
     times_ns: NDArray[np.int64]
     lengths_bytes: NDArray[np.int64]
@@ -60,7 +60,7 @@ class Frames:
 
 
 class Tap:
-    """What goes in, or what goes out, at one interface, from now on."""
+    """Captures incoming or outgoing frames at one interface, from now on."""
 
     def __init__(self, index: int, *, outgoing: bool, keep_bytes: int) -> None:
         """Keep the first bytes of every frame; `index` is the interface's."""
@@ -88,11 +88,11 @@ class Tap:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop. The ring goes with the last array that shows some of it."""
+        """Stop. The ring is freed with the last array that refers to it."""
         self.socket.close()
 
     def take(self) -> list[Frames]:
-        """Return all that has passed since the last call, in order. What goes the other way is left out."""
+        """Return all frames since the last call, in order, without those of the other direction."""
         taken: list[Frames] = []
         while True:
             waiting = self._words[self._next :, _STATUS] & _READY
@@ -135,16 +135,16 @@ def concatenated(arrays: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
 
 
 DESTINATION = bytes.fromhex("02004f574c01")
-"""Locally administered, and no host's: a bridge floods it."""
+"""A locally administered address of no host: a bridge floods it."""
 SOURCE = bytes.fromhex("02004f574c02")
 ETHERTYPE = bytes.fromhex("88b5")
 """IEEE 802 local experimental ethertype 1."""
 
 HEADER = DESTINATION + SOURCE + ETHERTYPE
-"""What a probe begins with, unless it has to be a packet of a protocol."""
+"""The first bytes of a probe, unless it has to be a packet of a protocol."""
 
 AT_ONCE = SLOTS // 4
-"""Probes sent before what has come is taken: as many may come meanwhile, and as many again."""
+"""The most probes sent before the captured frames are read: as many may arrive meanwhile, and as many again."""
 SHORTEST_FRAME_BYTES = 64
 
 _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
@@ -154,15 +154,15 @@ _NUMBERS_BYTES = _COPIES * _NUMBER_BYTES
 LONGEST_HEADER_BYTES = SHORTEST_FRAME_BYTES - _NUMBERS_BYTES
 """The longest header that leaves room for the number in the shortest probe."""
 _ALIKE = 1 / 8
-"""A frame with a smaller share of other bits than this is a probe; a stranger has half of them other."""
+"""A frame with a smaller share of different bits than this is a probe; in other frames about half of the bits
+differ."""
 
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What was sent, by number from 0, and the copies that were delivered, in the order of their arrival.
-
-    `flipped_bits` counts those of a copy; `flip_copy` and `flip_position` list each: in which copy, and which bit of
-    the frame, from its first, the most significant bit of a byte first.
+    """The probes that were sent, by number from 0, and the copies that were delivered, in the order of their arrival.
+    `flipped_bits` has the number of each copy; `flip_copy` and `flip_position` list each: in which copy, and which bit
+    of the frame, from its first, the most significant bit of a byte first.
     """
 
     lengths_bytes: NDArray[np.int64]
@@ -184,16 +184,16 @@ class Probes:
     settle_ns: int
     """How long to wait for the last."""
     look_ns: int
-    """How often to look while they come: no more than a quarter of the ring may come in this time."""
+    """The interval between reads while they arrive: at most a quarter of the ring may fill in this time."""
     keeps_gaps: bool
-    """If one is late: whether those after it are as much later, or make up for it."""
+    """Whether probes after a late one are equally late; otherwise they make up for it."""
     header: bytes = HEADER
-    """What each frame begins with, before its number."""
+    """The first bytes of each frame, before its number."""
 
 
 @contextmanager
 def prober(netlink: IPRoute, entrance: int, exit: int, longest_bytes: int) -> Iterator[Prober]:
-    """Yield what sends probes in at the interface `entrance` and sees them leave at `exit` (both by index)."""
+    """Yield a prober that injects probes at the interface `entrance` and captures them at `exit` (both by index)."""
     with ExitStack() as stack:
         stack.enter_context(_precise_sleep())
         out = stack.enter_context(injecting(netlink, entrance))
@@ -214,7 +214,7 @@ class Prober:
         self._header = HEADER
 
     def send(self, probes: Probes) -> ProbeResult:
-        """Send them, wait, and return what was seen; MeasurementFailed if that is not all that there was."""
+        """Send the probes, wait, and return the result; MeasurementFailed if the capture is incomplete."""
         self._came_in, self._went_out, self._lengths = [], [], probes.lengths_bytes
         self._header = probes.header
         self._send_all(probes)
@@ -310,7 +310,7 @@ class _Copies:
 
 @contextmanager
 def _precise_sleep() -> Iterator[None]:
-    """Wake this thread when it asked to be woken: otherwise the kernel saves wakings, by 50 us each."""
+    """Make sleeps of this thread precise: by default the kernel delays a wake-up by up to 50 us."""
     prctl = _libc().prctl
     before_ns = prctl(_PR_GET_TIMERSLACK)
     prctl(_PR_SET_TIMERSLACK, 1)
@@ -322,7 +322,7 @@ def _precise_sleep() -> Iterator[None]:
 
 @cache
 def _pattern(header: bytes) -> NDArray[np.uint8]:
-    """A probe of the greatest length but for its number: the header, room for numbers, and bytes without a pattern."""
+    """A probe of the greatest length without its number: the header, space for the numbers, and pseudorandom bytes."""
     noise = np.random.default_rng(0x4F574C54).integers(0, 256, LONGEST_FRAME_BYTES, np.uint8)
     noise[: len(header)] = np.frombuffer(header, np.uint8)
     noise[_numbers_in(header)] = 0
@@ -330,17 +330,18 @@ def _pattern(header: bytes) -> NDArray[np.uint8]:
 
 
 def _numbers_in(header: bytes) -> slice:
-    """Where the number is in a probe with a header."""
+    """The position of the numbers in a probe with a header."""
     return slice(len(header), len(header) + _NUMBERS_BYTES)
 
 
 def _marks(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return each number, big-endian, as often as a probe carries it."""
+    """Return each number, big-endian, repeated as in a probe."""
     return np.tile(numbers.astype(">u4")[:, None], _COPIES).view(np.uint8)
 
 
 class _Outgoing:
-    """Probes of these numbers and lengths, laid out for sendmmsg(2): a call for each costs more than all else."""
+    """Probes of these numbers and lengths, laid out for sendmmsg(2): one system call per probe would take most of the
+    time."""
 
     def __init__(self, header: bytes, first_number: int, lengths_bytes: NDArray[np.int64]) -> None:
         count = len(lengths_bytes)
@@ -354,7 +355,7 @@ class _Outgoing:
         self._messages["vector_count"] = 1
 
     def send(self, out: socket.socket, first: int, count: int) -> None:
-        """Send so many, from the one at that place on. Raises OSError."""
+        """Send a number of probes from a position on. Raises OSError."""
         sendmmsg, last = _libc().sendmmsg, first + count
         while first < last:
             address = self._messages.ctypes.data + first * _MMSGHDR.itemsize
@@ -370,7 +371,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _numbers(content: NDArray[np.uint8], header: bytes) -> NDArray[np.int64]:
-    """Return the number of each probe: every bit is what most of its copies say."""
+    """Return the number of each probe: every bit by majority of its copies."""
     bits = np.unpackbits(content[:, _numbers_in(header)], axis=1).reshape(-1, _COPIES, 8 * _NUMBER_BYTES)
     most = np.packbits(bits.sum(axis=1, dtype=np.uint8) > _COPIES // 2, axis=1)
     return most.view(">u4")[:, 0].astype(np.int64)
@@ -383,7 +384,7 @@ def _numbered(frames: Frames, header: bytes) -> tuple[NDArray[np.int64], NDArray
 
 
 def _compared(frames: Frames, header: bytes, first_number: int, lengths_bytes: NDArray[np.int64]) -> _Copies:
-    """Return which probes the frames are, and how they differ from what was sent. Strangers are left out."""
+    """Return the probe of each frame, and how the frame differs from it. Other frames are omitted."""
     numbers = _numbers(frames.content, header) - first_number
     known = np.flatnonzero((numbers >= 0) & (numbers < len(lengths_bytes)))
     flipped = np.zeros(len(numbers), np.int64)

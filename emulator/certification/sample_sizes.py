@@ -1,7 +1,7 @@
 """The number of probes of each measurement of a certificate, and the gaps between them.
 
-How many probes show a share is computed from the specified share (`power`), and cut to what the channel can send in the
-time there is. The gaps limit that number: probes that must not queue are sent slightly below the link's rate.
+The number of probes for a share is computed from the specified share (`power`), and limited to those that the channel
+can send in the budget. The gaps limit that number: probes that must not queue are sent slightly below the link's rate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from owlt.emulator.certification.probing import AT_ONCE, SHORTEST_FRAME_BYTES
 
 LENGTHS_BYTES = (SHORTEST_FRAME_BYTES, 512, 1514, 9014)
 FEWEST_PACKETS, MOST_PACKETS = 1_000, 400_000
-"""For the shares of one length of frame: where nothing asks for more, and where more would take too long to compute."""
+"""The limits for the shares of one frame length: if nothing requires more, and because more would take too long to
+compute."""
 MOST_JITTERED_PACKETS = 20_000
 PACE = 1.05
 """How far below the link's rate probes are sent that must not queue, and how far above it those that must queue."""
@@ -35,22 +36,21 @@ none."""
 _LEAST_SHARE_PACKETS = 20
 """The least number of probes for a share."""
 _OF_THE_BUDGET = 4
-"""A length that shows nothing which another does not show has a quarter of the time."""
+"""A frame length that adds no information gets a quarter of the time."""
 _BURST_MARGIN = 4
-"""Standard deviations of the number of bursts: as many more are expected as are needed."""
+"""The margin of the expected number of bursts over the needed one, in standard deviations."""
 _IN_FLIGHT_BYTES = 1 << 26
 """A limit of the kernel's memory: on a long link probes are sent in waves, each after the previous one has arrived."""
 _BYTE_NS = 6
 """The time that the machine needs to copy, compare and check a byte of a probe."""
 _SHORTEST_GAP_NS = 10_000
-"""Between probes that shall not queue, on average: a machine must keep up with sending and taking them."""
+"""The mean gap between probes that must not queue: the machine must keep up with sending and capturing them."""
 
 
 @dataclass(frozen=True)
 class Means:
-    """What there is to measure with: the longest frame of the ports, the time for one measurement, probes for a share.
-
-    `alpha` is about that of one check. It decides how many probes are enough where `packets` is None.
+    """The means of a measurement: the longest frame of the ports, the time for one measurement, the probes for a share.
+    `alpha` is approximately that of one check, and decides the number of probes if `packets` is None.
     """
 
     longest_bytes: int
@@ -126,7 +126,8 @@ class SampleSizes:
         }
 
     def for_jitter(self, length: int) -> int:
-        """Return as many as show, in the median of the shortest frames, a delay that is wrong by FRACTION."""
+        """Return the number of probes that show, in the median of the shortest frames, a delay that is wrong by
+        FRACTION."""
         count, expected = _JITTERED_PACKETS, self._expected
         if length > SHORTEST_FRAME_BYTES:
             return count
@@ -140,12 +141,12 @@ class SampleSizes:
         return count
 
     def for_share(self, share: float, gap_ns: int) -> int:
-        """Return as many as show a wrong share of packets, such as of those that come later, sent `gap_ns` apart."""
+        """Return the number of probes that show a wrong share of packets, such as delayed ones, sent `gap_ns` apart."""
         in_time = int(self._means.budget_s * 1e9) // gap_ns
         return self._means.packets or min(self._trials(share), max(in_time, FEWEST_PACKETS))
 
     def gap_ns(self, length: int) -> int:
-        """Return the gap between packets that shall not queue, nor arrive too many at a time when jitter lets go."""
+        """Return the gap between packets that must not queue, nor arrive in too large groups because of jitter."""
         sending_ns = ceil(self._expected.serialization_ns(length) * PACE)
         return max(sending_ns, ceil(self._expected.spread_ns / AT_ONCE), _SHORTEST_GAP_NS)
 
@@ -165,7 +166,7 @@ class SampleSizes:
         return trials * expected.apart(length)
 
     def _cost(self, length: int) -> float:
-        """What sending a frame of a length takes, of the channel's time and of the machine's, in any unit."""
+        """The cost of sending a frame of a length: time of the channel and of the machine, in an arbitrary unit."""
         return self.gap_ns(length) + _BYTE_NS * length
 
     def _most_packets(self, length: int, share: float) -> int:
