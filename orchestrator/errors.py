@@ -1,4 +1,4 @@
-"""What can go wrong between a user and a sweep, by who must act.
+"""Errors between a user and a sweep, by who must act.
 
 OwltError              the base: the command ends with status 2 and this text; nothing was changed
 ├── ProfileError       a file that the user wrote: its mistakes, each with file, line and key
@@ -17,7 +17,8 @@ from difflib import get_close_matches
 from owlt.inputs.mistake import OwltError as OwltError
 
 LEAST_LIKENESS = 0.65
-"""Of a suggestion, by difflib: "lpt" and "ltp" have 0.67; "completion" and "implementations" 0.64."""
+"""The least similarity of a suggestion, by difflib: "lpt" and "ltp" have 0.67; "completion" and "implementations"
+0.64."""
 
 
 class ProfileError(OwltError):
@@ -33,7 +34,7 @@ class NoSuchFile(ProfileError):
 
 
 class SweepMistake(ProfileError):
-    """What a sweep specifies and cannot have."""
+    """Something that a sweep specifies and that is not possible."""
 
 
 class Missing(OwltError):

@@ -16,7 +16,8 @@ from owlt.installation import cache_directory
 from owlt.orchestrator.errors import Missing
 
 _START_FIELD = 19
-"""Of /proc/PID/stat, behind the name of the program: when the process started, in ticks since boot (proc(5))."""
+"""The field of /proc/PID/stat, after the name of the program, with the time at which the process started, in ticks
+since boot (proc(5))."""
 
 
 def third_party_directory() -> Path:

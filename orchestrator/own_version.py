@@ -28,7 +28,7 @@ def own_version() -> str:
 
 
 def _git(*words: str) -> str:
-    """What git says of this clone, whoever owns it, without a write to it; "" where it cannot."""
+    """The output of git for this clone, for any owner and without writing to it; "" if git fails."""
     command = ["git", "--no-optional-locks", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT), *words]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:

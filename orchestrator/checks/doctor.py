@@ -1,4 +1,4 @@
-"""What this machine has and what is missing for a sweep, with the command that fixes it. Changes nothing."""
+"""Examines what this machine has and what is missing for a sweep, with the command that fixes it. Changes nothing."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ RENEWED_S = 30 * 86_400
 """`owlt rig provision` issues a certificate again that ends within this time."""
 LEAST_FREE_BYTES = 500_000_000
 SOCKET_BUFFER_BYTES = 16_777_216
-"""As in the virtual rig: the largest socket buffer that an implementation may ask for."""
+"""The largest socket buffer that an implementation may request, as in the virtual rig."""
 LARGEST_OFFSET_NS = 100_000_000
 COMMANDS = {
     "ip": "iproute2",
@@ -52,13 +52,13 @@ COMMANDS = {
 TEST_HOST_COMMANDS = {"dmesg": "util-linux"}
 CAPTURE_COMMANDS = {"tcpdump": "tcpdump"}
 SYSCTL_FILE = "/etc/sysctl.d/90-owlt.conf"
-"""As provisioning writes it."""
+"""The file that provisioning writes."""
 BUFFER_SETTINGS = ("net.core.rmem_max", "net.core.wmem_max")
 SOCKET_BUFFERS = "socket buffers"
 OTHER_SESSION = "no other session"
 LEASE = "lease"
 SHOWN_CAPABILITIES = ("netem", "programs")
-"""Those that most channels need."""
+"""The capabilities that most channels need."""
 _FIND = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; for c; do command -v "$c" >/dev/null || echo "$c"; done'
 Connect = Callable[[LabHostEntry], ManagementHost]
 ClientOf = Callable[[EmulatorEntry], EmulatorClient]
@@ -175,7 +175,7 @@ def _owlt_host(entry: LabHostEntry, host: ManagementHost) -> Iterator[Requiremen
 
 
 def other_session(entry: LabHostEntry, left_s: int | None) -> Requirement:
-    """`left_s`: of the lease of the session that is open; None: none is."""
+    """`left_s`: the rest of the open session's lease; None: no session is open."""
     if left_s is None:
         return requirement_of(entry, OTHER_SESSION, True, "none is open")
     detail = f"one is open, {left_s} s of its lease are left"
@@ -314,7 +314,8 @@ def service_client(entry: EmulatorEntry) -> EmulatorClient:
 
 
 def emulator_capabilities(entry: EmulatorEntry, client_of: ClientOf = service_client) -> dict[str, Any] | None:
-    """What the emulator's kernel can do; None if the service does not say: `examine_service` has the reason."""
+    """The capabilities of the emulator's kernel; None if the service does not answer: `examine_service` has the
+    reason."""
     try:
         return client_of(entry).capabilities()
     except (OSError, EmulatorError, Missing):

@@ -1,8 +1,7 @@
 """Whether a lab rig is as it was provisioned, and whether its test path is fit for runs.
 
-For the first, what Ansible's check mode would change. For the second, what a playbook does not write, as the hosts show
-it: what a session sets up, and what their kernels have now (rates, MTUs, offloads, addresses, neighbours, bridge,
-clocks).
+The first is what Ansible's check mode would change. The second is what a playbook does not write, read from the hosts:
+what a session sets up, and what their kernels have now (rates, MTUs, offloads, addresses, neighbours, bridge, clocks).
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig
 
 LEAST_MTU = 1500
 LARGEST_OFFSET_NS = 10_000_000
-"""Between two hosts; NTP in a local network keeps clocks within a millisecond (RFC 5905, section 1)."""
+"""The tolerance between the clocks of two hosts; NTP in a local network keeps clocks within a millisecond (RFC 5905,
+section 1)."""
 OFFLOADS = {
     "tx-checksumming": "tx",
     "tcp-segmentation-offload": "tso",
@@ -54,7 +54,7 @@ class Card:
     duplex: str
     mtu: int
     offloads: tuple[str, ...]
-    """Those of OFFLOADS that are on."""
+    """The offloads of OFFLOADS that are on."""
 
 
 def read_card(host: Host, interface: str) -> Card:

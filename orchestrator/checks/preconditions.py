@@ -1,7 +1,7 @@
 """What is missing to perform a plan; `owlt run` refuses to start without it.
 
 On this machine, programs and what the rig needs; in a kernel, what makes the channels of the plan
-(`emulator.kernel.capabilities` decides what a channel needs). What is independent of a plan is `doctor`'s.
+(`emulator.kernel.capabilities` decides what a channel needs). `doctor` checks what does not depend on a plan.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from owlt.orchestrator.rigs.namespaces import standing
 def missing_for_plan(plan: Plan) -> list[Mistake]:
     """Return what is missing: of implementations, and for the rig; each with how to get it.
 
-    The hosts of a lab rig are `lab_doctor`'s.
+    `lab_doctor` checks the hosts of a lab rig.
     """
     if plan.sweep.rig == "lab":
         return [Mistake("a lab rig needs an inventory, which names its hosts", fix="add --rig INVENTORY (docs/lab.md)")]
@@ -96,7 +96,7 @@ def unsupported_channels(plan: Plan, capabilities: dict[str, Any], place: str) -
 
 
 def kernel_fix(name: str) -> str:
-    """How a kernel gets a capability."""
+    """How to get a kernel with a capability."""
     return KERNEL_FIXES.get(name, OTHER_FIX)
 
 

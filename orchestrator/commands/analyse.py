@@ -25,7 +25,7 @@ class Analysis:
 
     title: str
     outcome: str = ""
-    """In words; "" if only the packets are known."""
+    """The outcome in words; "" if only the packets are known."""
     failed: bool = False
     suspect: Sequence[str] = ()
     """Reasons to doubt the numbers."""
@@ -35,7 +35,7 @@ class Analysis:
     """The numbers in words: name and value."""
     ledgers: Sequence[str] = ()
     messages: Mapping[Host, Mapping[str, int]] = field(default_factory=dict)
-    """By host and kind of message, how many."""
+    """The number of messages, by host and kind."""
     endings: Sequence[str] = ()
     notes: Sequence[str] = ()
     page: Path

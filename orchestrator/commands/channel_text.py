@@ -201,7 +201,7 @@ _OWN_TEXTS: dict[str, Callable[[LinkSpec], str]] = {
     "errors": _errors,
     "outage": _outage,
 }
-"""By label: texts of several keys, or of a key whose default value is shown."""
+"""Texts of several keys, or of a key whose default value is shown, by label."""
 
 
 def _text(name: str, row: Impairment) -> Callable[[LinkSpec], str]:
@@ -212,7 +212,7 @@ _TEXTS: dict[str, Callable[[LinkSpec], str]] = {
     **{row.label: _OWN_TEXTS.get(row.label) or _text(name, row) for name, row in impairments().items()},
     "seed": lambda link: str(link.seed) if link.seed is not None and link.draws else NOTHING,
 }
-"""What a link does, by the label of its keys."""
+"""The effects of a link, by the label of its keys."""
 _LABELS = {key_of(name): row.label for name, row in impairments().items()} | {"seed": "seed"}
 
 

@@ -73,22 +73,22 @@ class LinkOptions:
 
 @dataclass(frozen=True)
 class ComputedChannel:
-    """What the files of a channel have."""
+    """The contents of the files of a channel."""
 
     title: str
     source: str
     links: Mapping[str, Mapping[str, Any]]
     """Keys of the links as written, below both, forward and reverse."""
     columns: Sequence[str] = ()
-    """Of the trace, beside the time. None: the channel does not change, and has no trace."""
+    """The columns of the trace, beside the time. None: the channel does not change, and has no trace."""
     rows: Sequence[Sequence[str]] = ()
-    """Of the trace: the time in seconds, and a cell for each column."""
+    """The rows of the trace: the time in seconds, and a cell for each column."""
     timeline: Mapping[str, Any] = field(default_factory=dict)
     """Other keys of the timeline: contacts, outside, loop_after."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What is worth printing about it."""
     default_name: str = ""
-    """Of the channel file, without its suffix."""
+    """The name of the channel file, without its suffix."""
 
 
 def seconds_text(seconds: float) -> str:

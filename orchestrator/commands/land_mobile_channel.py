@@ -29,16 +29,16 @@ from owlt.orchestrator.commands.computed_channels import ComputedChannel, second
 from owlt.orchestrator.errors import OwltError, ProfileError
 
 SAMPLES_PER_ATTEMPT = 2
-"""Of the SNR, between two attempts."""
+"""The number of samples of the SNR between two attempts."""
 STEP_ATTEMPTS = 5
 """How many attempts a step of the channel lasts by default."""
 MOST_ATTEMPTS = 4
-"""A delay table of netem reaches no further than 3.99 times the amount of its jitter."""
+"""The most attempts: a delay table of netem ends at 3.99 times the amount of its jitter."""
 
 
 @dataclass(frozen=True)
 class HarqRequest:
-    """What `owlt channel land-mobile` is given."""
+    """The arguments of `owlt channel land-mobile`."""
 
     mean_snr_db: float
     speed_m_per_s: float

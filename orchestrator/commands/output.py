@@ -165,7 +165,8 @@ def _mark(requirement: Requirement) -> tuple[str, str]:
 
 
 def _print_folded(printer: Printer, mark: str, text: str, style: str) -> None:
-    """Print text behind a mark, as wide as the terminal; a line breaks between words only, so that paths stay whole."""
+    """Print text behind a mark, as wide as the terminal; lines break between words only, so that paths are not
+    broken."""
     width = len("missing  ")
     lines = textwrap.wrap(
         text, text_columns() - width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False

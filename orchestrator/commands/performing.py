@@ -257,7 +257,7 @@ class Performing:
 
     @property
     def words(self) -> list[str]:
-        """Those that the command which resumes has too, as words of a command line."""
+        """The options that the resuming command needs too, as words of a command line."""
         options = ["--guests", str(self.guests)] if self.guests else []
         options += [] if self.report else ["--no-report"]
         options += ["--rig", self.rig] if self.rig else []
@@ -354,7 +354,7 @@ def perform_and_conclude(
 
 
 def _perform_baselines(baselines: HostBaselines, moment: str, printer: Printer, again: str) -> bool:
-    """Whether they were not interrupted."""
+    """Perform the host baselines. Returns whether they were not interrupted."""
     from owlt.orchestrator.commands.progress import SweepProgress
 
     with SweepProgress(printer.console, again, False) as shown:
@@ -381,7 +381,7 @@ def as_typed(
     host_baseline: str | None = None,
     host_captures: bool = False,
 ) -> str:
-    """The command that resumes the sweep: the same, with its options; `options` are those of `Performing`."""
+    """The command that resumes the sweep: this command with its options; `options` are those of `Performing`."""
     words = ["--results", str(results)] if results else []
     words += [word for name in selected.only or () for word in ("--only", name)]
     words += ["--shard", selected.shard] if selected.shard else []

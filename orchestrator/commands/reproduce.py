@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from owlt.reports.reproduction.judging import Judged
 
 RECORDED_STATUSES = (0, 3)
-"""Of a sweep whose runs all have a record."""
+"""The exit statuses of a sweep whose runs all have a record."""
 VERDICT_STYLES = {"confirmed": "green", "not confirmed": "red", "undecidable": "yellow"}
 
 

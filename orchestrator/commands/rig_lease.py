@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 RENEWALS = 3
-"""In the length of a lease."""
+"""How often a lease is renewed during its length."""
 STARTING_S = 30.0
 """How long the service may take to answer after it was restarted."""
 ANSWERING_S = 10.0

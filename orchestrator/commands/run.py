@@ -205,7 +205,7 @@ def extend(
 
 
 def extend_again(results: Path, number: int, options: Sequence[str] = ()) -> str:
-    """The command that resumes: the same with the number of repetitions, so that it adds no more."""
+    """The command that resumes: this command with the number of repetitions, so that it adds no more."""
     return shlex.join(["owlt", "extend", str(results), "--to", str(number), *options])
 
 
@@ -267,7 +267,7 @@ def retry_again(
     new_seed: bool = False,
     options: Sequence[str] = (),
 ) -> str:
-    """The command that resumes a retry: the same, with its options; `options` are those of how it is performed."""
+    """The command that resumes a retry: this command with its options; `options` are those of `Performing`."""
     selected = ["--outcome", outcome] if outcome else []
     selected += [word for name in runs for word in ("--run", name)]
     selected += [word for each in cells for word in ("--cell", each)]

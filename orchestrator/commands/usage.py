@@ -169,7 +169,7 @@ def _usage_error(problem: typer.TyperException, ctx: Any) -> UsageError:
 
 
 def _in_own_words(problem: typer.TyperException) -> str:
-    """What a value is and had to be; the messages of owlt's own parsers stay as they are."""
+    """The value and what was expected; the messages of owlt's own parsers stay as they are."""
     cause = problem.__cause__
     errors = cause.errors() if cause is not None and hasattr(cause, "errors") else []  # pydantic's
     expected = _expected(errors[0]) if errors else ""

@@ -31,7 +31,7 @@ Statistics = Mapping[str, Mapping[str, Mapping[str, int]]]
 
 @dataclass(frozen=True)
 class Sample:
-    """Totals since the channel was applied, and what waits now; by direction."""
+    """Totals since the channel was applied, and the packets that wait now; by direction."""
 
     at_s: float
     packets: Mapping[str, int]
@@ -41,14 +41,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class EmulatorState:
-    """What the emulator has said last. `channel` is None before its first answer."""
+    """The emulator's latest answer. `channel` is None before its first answer."""
 
     channel: ChannelSpec | None = None
     statistics: Statistics | None = None
     holder: str = ""
     """Who holds the lease: a run, whose channel nobody else can change; "": nobody."""
     problem: str = ""
-    """Why the latest question had no answer; "" if it had."""
+    """Why the latest request had no answer; "" if it had one."""
 
 
 class EmulatorWatch:

@@ -37,10 +37,10 @@ COLUMNS = tuple(metric.key for metric in METRICS)
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What is read of a run's directory beside its state."""
+    """The measures read from a run's directory, beside its state."""
 
     columns: Mapping[str, float | None] = field(default_factory=lambda: dict.fromkeys(COLUMNS))
-    """Those of the table of runs that `METRICS` need; None if the captures have no such number."""
+    """The columns of the table of runs that `METRICS` need; None if the captures have no such number."""
     suspect: tuple[str, ...] = ()
     """The reasons to doubt them."""
 
@@ -61,7 +61,7 @@ GOODPUT = BY_GOODPUT.metric
 LEVELS = (0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9)
 """The limits between the colours of goodput, as shares of the highest possible goodput."""
 STATES = ("done", "open", "running", "failed", "suspect", "unsupported", "quarantined")
-"""That a filter can select cells by."""
+"""The states by which a filter can select cells."""
 
 
 def counted_states(counts: Counts) -> tuple[tuple[str, int], ...]:
@@ -142,7 +142,7 @@ class PlannedCell:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is known of a cell's runs: how many are in each state, and their goodput."""
+    """The state of a cell: how many of its runs are in each state, and their goodput."""
 
     counts: Counts
     goodput: float | None = None
@@ -186,7 +186,7 @@ def _unused(key: str, keys: set[str]) -> str:
 
 
 def cell_of(condition: Condition, rows: Sequence[RunRow]) -> Cell:
-    """What is known of a cell, from the rows of all its planned runs; those that are not due do not count."""
+    """The state of a cell, from the rows of all its planned runs; runs that are not due do not count."""
     values = sample_of(row for row in rows if row.state.is_due).values(GOODPUT)
     goodput = median(values) if values else None
     return Cell(counts_of(rows), goodput, _level(condition, goodput))
@@ -204,7 +204,7 @@ LOOK_EVERY_S = 1.0
 SHARE_OF_TIME = 0.02
 """A complete look that takes long is repeated later, so that all of them take at most this share of a processor."""
 SHARE_OF_NOTED = 0.01
-"""The same for looks in between, at what the journal names: the first place where a new run is seen."""
+"""The share for looks in between, at the runs that the journal names: new runs are seen there first."""
 LOOK_AT_ALL_EVERY_S = 15.0
 """After so long the directory of every run is looked at, whether or not `runs/` has changed."""
 SLICE_S = 0.3
@@ -213,7 +213,7 @@ SLICE_S = 0.3
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is known of a results directory at one time. It does not change."""
+    """The state of a results directory at one time. It does not change."""
 
     problem: str = ""
     """Why nothing can be shown; "" if `plan` and `state` are there."""
@@ -225,7 +225,7 @@ class Snapshot:
     """Grows with each change of any run."""
     planned: tuple[PlannedCell, ...] = ()
     cells: tuple[Cell, ...] = ()
-    """Of `planned`, in the same order."""
+    """The cells of `planned`, in the same order."""
     changed_at: tuple[int, ...] = ()
     """The version at which each cell changed last."""
     rows: Mapping[str, RunRow] = field(default_factory=dict)

@@ -48,7 +48,7 @@ class MissingPacket(BaseModel):
     frame: int
     """Its number in the capture at the port of its sender, from 1."""
     sent_s: float
-    """Since the first packet of the session."""
+    """The sending time since the first packet of the session."""
     kind: str
     """What it carried, as its protocol names it; the protocol if that is not known."""
     wire_bytes: int

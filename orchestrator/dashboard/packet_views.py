@@ -2,8 +2,8 @@
 priority, into a temporary directory.
 
 `owlt analyse` is the analysis that a user would start, and takes the token. The list of the packets that did not arrive
-is for everybody: the server starts it only for runs whose ledger has some, with limits on captures, time and number.
-The results directory stays as it is.
+needs no token: the server starts it only for runs whose ledger has some, with limits on captures, time and number. The
+results directory stays as it is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_WAITING = 8
 LONGEST_S = 600.0
 LONGEST_LIST_S = 60.0
 MOST_LISTED_BYTES = 100_000_000
-"""Of both captures: those of longer runs are read only for somebody with the token."""
+"""The largest size of both captures: those of longer runs are read only for a user with the token."""
 
 Analyse = Callable[[Path, Path], str]
 """Analyses a run's directory into another one; returns what went wrong, "" if nothing."""

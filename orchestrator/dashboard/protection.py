@@ -1,4 +1,4 @@
-"""What the dashboard refuses and demands: names of hosts, and headers that confine its pages to their own server."""
+"""Protects the dashboard: checks the names of hosts, and sends headers that confine its pages to their own server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline' 'self'; img-src 'self' data:; sandbox allow-popups; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Of files from a results directory, whose text programs wrote that are compared: no script runs in them."""
+"""The policy of files from a results directory, whose text the compared programs wrote: no script runs in them."""
 
 
 def report_policy(script: str) -> str:
@@ -90,7 +90,7 @@ def _is_address(name: str) -> bool:
 def require_same_origin() -> None:
     """Refuse a request that starts or changes something unless one of the dashboard's own pages sent it.
 
-    Browsers say in two headers where a request comes from, of which older ones send only Origin.
+    Browsers state in two headers where a request comes from; older ones send only Origin.
     """
     here = request.host_url.rstrip("/")
     origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")

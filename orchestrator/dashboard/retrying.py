@@ -51,7 +51,7 @@ class IsRetrying(Exception):
 
     @property
     def words(self) -> str:
-        """What has not ended."""
+        """What has not ended, in words."""
         return f"{self} is being performed again" if str(self) else "repetitions are being added to the sweep"
 
 

@@ -44,7 +44,7 @@ from owlt.results.recorded_runs import run_directory
 
 LONGEST_LINE_BYTES = 1_000_000
 LONGEST_JOURNAL_BYTES = 64_000_000
-"""Of a longer journal only the end is searched."""
+"""The part of a journal that is searched, from its end."""
 BEFORE, AFTER = "before the first phase", "publish"
 
 
@@ -102,7 +102,7 @@ def _lines_of(journal: Path, run_id: str) -> Iterator[str]:
 PROGRAM_LOGS = ("sender.out", "sender.err", "receiver.out", "receiver.err")
 """What the programs wrote: the first logs of a page."""
 LOG_ENDINGS = (".out", ".err", ".log")
-"""Of all logs in a run's directory, also those of its captures, and of a worker that was lost (`console.log`)."""
+"""The names of all logs in a run's directory, including those of its captures, and of a lost worker (`console.log`)."""
 MOST_LOGS = 24
 LAST_LINES = 40
 LOG_BYTES = 64_000
@@ -137,7 +137,7 @@ class RunDetails:
     suspect: Sequence[str]
     numbers: Sequence[tuple[str, str]]
     phases: Sequence[tuple[str, str]]
-    """Of the session, in the time of the rig's clock, since the first packet."""
+    """The phases of the session, in the time of the rig's clock since the first packet."""
     rig_phases: Sequence[RigPhase]
     ledger: Sequence[tuple[str, str, str]]
     certificate: Certificate | None
@@ -147,7 +147,7 @@ class RunDetails:
 
 
 def run_details(results: Path, plan: WrittenPlan, run_id: str) -> RunDetails:
-    """All that is known of a recorded run. Raises FileNotFoundError if it has no record, ReportError."""
+    """The details of a recorded run. Raises FileNotFoundError if it has no record, ReportError."""
     directory = run_directory(results, run_id)
     record = read_reported_record(directory)
     summary = load_summary(directory)
@@ -352,8 +352,8 @@ def _missing_count(summary: CaptureSummary | None) -> int | None:
 
 
 def _unseen_count(summary: CaptureSummary | None) -> int:
-    """How many packets were corrupted behind the bytes that the captures have: the emulator counted them, and nothing
-    shows which they are.
+    """How many packets were corrupted beyond their captured bytes: the emulator counted them, but nothing shows which
+    they are.
     """
     if summary is None:
         return 0

@@ -39,7 +39,7 @@ ANNOUNCED_PERCENT = 10
 
 @dataclass(frozen=True)
 class Headline:
-    """What a page says of a sweep first."""
+    """The first lines of a sweep's page."""
 
     process: str
     """running, ended, killed or unknown"""
@@ -148,12 +148,12 @@ DIMENSIONS = tuple(
     Dimension(AXES[key], AXES[key].head.lower())
     for key in sorted(CONDITIONS, key=lambda key: AXES[key].quantity is PROBABILITY)
 )
-"""In the order in which the conditions of a sweep are sorted: the error rate changes fastest."""
+"""The dimensions in the order by which the conditions of a sweep are sorted: the error rate changes fastest."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a form offers for one name: its values in the order of the grid."""
+    """The choices of a form for one name: its values in the order of the grid."""
 
     name: str
     label: str

@@ -65,7 +65,7 @@ def directory_of(index: SweepIndex, snapshot: Snapshot, run_id: str) -> Path:
 
 @dataclass(frozen=True)
 class Tags:
-    """Tags of what pages show. Those of another start of the server are never the same."""
+    """Tags of the contents of pages. Tags of another start of the server always differ."""
 
     start: str = field(default_factory=lambda: secrets.token_hex(4))
 

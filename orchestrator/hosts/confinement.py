@@ -44,8 +44,8 @@ MOST_PROCESSES = 1024
 OPEN_FILES, MOST_OPEN_FILES = 1024, 4096
 START_FILE = "/proc/start"
 START_STEP_NS = 10_000_000
-"""A guest on the exact clock starts a program at a multiple of this time (template-7.3.patch): how long it took for
-what it did before makes no difference."""
+"""A guest on the exact clock starts a program at a multiple of this time (template-7.3.patch): so the duration of its
+earlier work makes no difference."""
 MEMORY_FIRST = 1000
 """The oom_score_adj of a confined program: the kernel ends the largest of these first when memory runs out."""
 PAGE_BYTES = 4096

@@ -17,7 +17,7 @@ from owlt.orchestrator.hosts.host import Host
 from owlt.results.record import HostClock
 
 SHORTEST_NS = 1_000_000_000
-"""Readings that are less apart say nothing of a drift."""
+"""The least time between readings that show a drift."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ FLAGS = {"ro": 0x1, "nosuid": 0x2, "nodev": 0x4, "bind": 0x1000}
 """The options that mount(2) takes as flags, of those that are used here."""
 MNT_DETACH = 2
 UMASK = 0o022
-"""Of what is made there, whoever has started owlt."""
+"""The umask for files made there, instead of the caller's."""
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -40,7 +40,7 @@ class MountNamespace:
             raise
 
     def call(self, work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs) -> Result:
-        """What `work` returns, called there. Raises what it raises, or ConnectionError after `close`."""
+        """Call `work` there and return its result. Raises what it raises, or ConnectionError after `close`."""
         try:
             future = self._thread.submit(work, *args, **named)
         except RuntimeError as problem:

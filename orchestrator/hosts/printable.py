@@ -52,7 +52,7 @@ def _prints(character: str) -> bool:
 
 
 def printable_lines(text: str) -> str:
-    """The same, with line ends kept: for messages of owlt that may contain text from others."""
+    """The printable text with line ends kept: for messages of owlt that may contain text from others."""
     return "\n".join(map(printable, text.split("\n")))
 
 

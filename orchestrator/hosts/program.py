@@ -21,7 +21,7 @@ OF_UNSHARE = "unshare: sigprocmask unblock failed"
 TERM_GRACE_S = 2.0
 LINE_CHARACTERS = 300
 LONGEST_LINE_BYTES = 65536
-"""Of a longer line only the last LONGEST_LINE_BYTES are searched."""
+"""The part of a longer line that is searched, from its end."""
 OUTPUT_LIMIT_BYTES = 32_000_000
 """Limit for each stream. The output of a program that writes more is no longer read: it blocks until it is stopped."""
 
@@ -91,7 +91,7 @@ class Output:
 
     @property
     def last_line(self) -> str:
-        """The last line that has anything in it and is not ours, without colours; of a long one, its end."""
+        """The last line that is not empty and not written by owlt, without colours; a long one is cut to its end."""
         lines = unstyled(bytes(self._bytes[-4096:]).decode(errors="replace")).splitlines()
         own = (line.strip() for line in reversed(lines) if not line.startswith((LEFT, OF_UNSHARE)))
         return end_of(next(filter(None, own), ""), LINE_CHARACTERS)

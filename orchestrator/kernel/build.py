@@ -46,7 +46,7 @@ PACKAGE_OF_TOOL = {
 }
 C_HEADER = "stdio.h"
 SPACE_GB = 1.5
-"""A 7.3 takes 0.9 GB with its tarball."""
+"""The disk space for a build; version 7.3 needs 0.9 GB with its tarball."""
 OBJECTS = 790
 """The approximate number of files that are compiled; only for the progress bar."""
 
@@ -173,7 +173,10 @@ def _unpacked(source: Source, tree: Path) -> Path:
 
 
 def _patched(tree: Path) -> list[str]:
-    """Apply, of each purpose, the patch that fits this version, and say which. One that fits none is done without."""
+    """Apply the patch of each purpose that fits this version.
+
+    Returns those applied; a purpose without a fitting patch is skipped.
+    """
     return [
         fitting.stem
         for choices in patch_choices(PATCHES)
@@ -258,7 +261,7 @@ def _end_of(text: str) -> str:
 
 
 def options_not_taken(fragment: str, config: str) -> list[str]:
-    """What the fragment asks for and a finished configuration does not have, but for its optional section."""
+    """The options of the fragment that a finished configuration does not have, without the optional section."""
     have = set(re.findall(r"^CONFIG_\w+=.*$", config, re.MULTILINE))
     required = fragment.partition(OPTIONAL_SECTION)[0]
     required_options = re.findall(r"^(CONFIG_\w+)=(.*)$", required, re.MULTILINE)

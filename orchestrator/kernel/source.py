@@ -1,9 +1,9 @@
 """Chooses and fetches the kernel source: Debian's signed `linux-source` package, or a tarball.
 
 Packages come from the archives that apt uses on this machine (sources.list(5)), but with sources, lists and a cache of
-their own, so that the machine's stay as they are, and an ordinary user can fetch them. The machine's configuration
-lends how to reach its mirrors (proxies, date checks). That an index is signed, and a package is the one in the index,
-apt checks by its defaults, which nothing here or there weakens.
+their own, so that the machine's stay as they are, and an ordinary user can fetch them. The machine's configuration is
+used only to reach its mirrors (proxies, date checks). By default apt checks that an index is signed and that a package
+is the one in the index; no setting here or there disables this.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SECCOMP_SINCE = (6, 16)
 PROVEN = ((7, 3), (6, 12), (6, 1))
 """Versions to which the patches apply and on which the tests have run."""
 NEWER_SUITES = ("trixie-backports", "stable-backports", "testing")
-"""Where newer kernels are, in the order of trying; the running release's own suites come last."""
+"""The suites with newer kernels, in the order in which they are tried; the running release's own suites come last."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def code_name() -> str:
 
 
 def release_archives(archives: Iterable[Archive], release: str) -> list[Archive]:
-    """Those with suites of the release: its main one, its updates and its security fixes."""
+    """The archives with suites of the release: its main one, its updates and its security fixes."""
     return [
         archive
         for archive in archives
@@ -179,7 +179,8 @@ def release_archives(archives: Iterable[Archive], release: str) -> list[Archive]
 
 
 def main_archive(archives: Iterable[Archive], release: str) -> Archive | None:
-    """The one that has the release itself, and so Debian's other releases too; not another vendor's for it."""
+    """The archive that has the release itself, and so Debian's other releases too; not another vendor's archive for
+    it."""
 
     def likeness(archive: Archive) -> tuple[bool, bool, bool]:
         last_step = archive.uris.rstrip("/").rpartition("/")[2]

@@ -5,7 +5,7 @@ that is what makes resuming a look-up and a repeated sweep comparable run by run
 
 Runs are performed repetition by repetition, shuffled within each: a sweep that ends early has almost the same number of
 runs of each permutation. The place of a run among the others is drawn from its name, so runs that are added to a sweep
-do not move those that were there. What a plan has is in `owlt.results.plan`; writing it belongs to
+do not move those that were there. `owlt.results.plan` has the model of a plan; writing it belongs to
 `planning.stored_plan`.
 """
 
@@ -138,7 +138,7 @@ def _keyed_channels(
 
 
 def with_repetitions(plan: Plan, repetitions: int) -> Plan:
-    """The plan of the same sweep with more repetitions: the same as a sweep file with this number would give.
+    """The plan of the same sweep with more repetitions: equal to the plan of a sweep file with this number.
 
     Raises SweepMistake if it has more already, or if its repetitions are adaptive.
     """

@@ -26,7 +26,7 @@ class Recorded(Protocol):
 
 @dataclass(frozen=True)
 class DueRuns:
-    """What the results say: the decision for each permutation, by which runs are due or still possible."""
+    """The decision for each permutation from the results so far, by which runs are due or still possible."""
 
     stops: Mapping[Permutation, Stop]
 
@@ -67,7 +67,7 @@ class Repeating:
         return DueRuns({point: stop(rule, numbers) for point, numbers in goodputs.items()})
 
     def _goodput(self, run_id: str, record: Recorded | None) -> tuple[float | None, ...]:
-        """The same as `repetition_goodput`; () without a record."""
+        """The goodput as `repetition_goodput` returns it; () without a record."""
         from owlt.reports.results.load import repetition_goodput
 
         if record is None:

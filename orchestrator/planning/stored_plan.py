@@ -1,9 +1,9 @@
 """The plan of a results directory, plan.json, with the history of its plans: whether another plan may take its place.
 
 A run is a function of its own seed. So repetitions, implementations and values of axes can be added at any time, and
-what has no record yet can be changed or removed; no recorded run may change. What is for people, for what is made of
-captures, or for the sweep's course can change while results stay the same; everything else decides what is sent, and
-makes another sweep. Reading a plan belongs to `planning.plan`.
+what has no record yet can be changed or removed; no recorded run may change. Keys for readers, for the analysis of
+captures, or for the course of the sweep may change while results stay the same; all other keys decide what is sent, and
+make another sweep. Reading a plan belongs to `planning.plan`.
 """
 
 from __future__ import annotations

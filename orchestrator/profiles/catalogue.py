@@ -54,7 +54,7 @@ def _variant(implementation: Implementation, varied: list[str]) -> Implementatio
 PROFILES = (PACKAGE / "profiles").resolve()
 ProfileKind = Literal["implementation", "channel"]
 _KEYS = {"implementation": "implementations", "channel": "channel"}
-"""Of a sweep, by what it names there."""
+"""The key of a sweep that names profiles, by their kind."""
 _LISTS = {"implementation": "owlt implementations list", "channel": "owlt channel list"}
 
 
@@ -142,7 +142,7 @@ def not_found(kind: ProfileKind, document: Mapping[str, Any]) -> list[Mistake]:
 
 
 def mistake_in_name(kind: ProfileKind, name: str) -> Mistake | None:
-    """What is wrong with a name in a sweep that no profile has, or with a path where there is no file."""
+    """The mistake in a name in a sweep that no profile has, or in a path where there is no file."""
     where = Place(key=(_KEYS[kind],))
     try:
         profile_path(kind, name)
@@ -239,11 +239,11 @@ def channels_of(sweep: Sweep) -> dict[str, ChannelSpec]:
 
 
 LAB = {"rig": "lab", "clock": "real"}
-"""What a sweep has on a lab rig; it overrides the sweep file."""
+"""The values of a sweep on a lab rig; they override the sweep file."""
 
 
 def resolve(sweep_file: Path, in_lab: bool = False, host_captures: bool = False) -> Plan:
-    """The plan of a sweep file. Raises ProfileError for what cannot be used as written, with every mistake in it.
+    """The plan of a sweep file. Raises ProfileError, with every mistake, for files that cannot be used as written.
 
     `in_lab`: on a lab rig, which a user names beside the file; `host_captures`: with captures at its hosts.
     """

@@ -82,7 +82,7 @@ HostKey = Annotated[str, AfterValidator(_host_key)]
 
 
 class LabHostEntry(BaseModel):
-    """What all hosts of a rig have. Other variables of Ansible (`ansible_...`) are left to Ansible."""
+    """The variables that all hosts of a rig have. Other variables of Ansible (`ansible_...`) are left to Ansible."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 

@@ -57,7 +57,7 @@ def refuse_missing(path: Path, thing: str = "file", expected: str = "") -> None:
 
 
 def refuse_other_kind(path: Path, document: Any, expected: Kind) -> None:
-    """Raises ProfileError for a file whose document is plainly of another kind."""
+    """Raises ProfileError for a file whose document is clearly of another kind."""
     keys = set(document) if isinstance(document, dict) else set()
     matching = {kind: len(keys & set(known)) for kind, known in _KEYS.items()}
     likely = max(matching, key=lambda kind: matching[kind])

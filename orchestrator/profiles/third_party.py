@@ -98,7 +98,10 @@ class Installable(_Value):
 
 
 def all_installables() -> list[Installable]:
-    """What owlt can install, required implementations first. Raises ProfileError as `load_installable` does."""
+    """The implementations that owlt can install, required ones first.
+
+    Raises ProfileError as `load_installable` does.
+    """
     installables = [load_installable(path) for path in sorted((PROFILES / "third-party").glob("*.yaml"))]
     return sorted(installables, key=lambda installable: not installable.required)
 

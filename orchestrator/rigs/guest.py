@@ -26,7 +26,7 @@ from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.rigs.killed_programs import WARDEN_SCRIPT
 
 PACKAGES = ("inputs", "results", "agents", "captures", "emulator", "orchestrator", "reports")
-"""What a worker imports modules of."""
+"""The directories from which a worker imports modules."""
 START_NS = 1_767_225_600 * 10**9
 """Every guest's clock starts at 2026-01-01 00:00:00 UTC, so that two runs can be compared byte for byte."""
 

@@ -136,8 +136,10 @@ def renew(used: Mapping[str, int]) -> None:
 
 
 def wait_until_bridged(deadline_s: float) -> None:
-    """Wait until both ports forward. The kernel passes on that a link is up once a second at most, and until
-    then the bridge drops what it is given."""
+    """Wait until both ports forward.
+
+    The kernel reports link changes at most once a second, and until then the bridge drops all frames.
+    """
     end_s = time.monotonic() + deadline_s
     pause_s = 0.01
     while (ports := _port_states()) != ["forwarding"] * 2:
@@ -154,13 +156,13 @@ def _port_states() -> list[str]:
 
 
 def leftovers() -> list[str]:
-    """What stands of a rig on this kernel: its namespaces and the link to the emulator."""
+    """The remains of a rig on this kernel: its namespaces and the link to the emulator."""
     spaces = [namespace(role) for role in ROLES if namespace_file(role).exists()]
     return spaces + [MANAGEMENT_LINK] * Path("/sys/class/net", MANAGEMENT_LINK).exists()
 
 
 def clear() -> None:
-    """Remove what stands of a rig. Programs are ended by who started them.
+    """Remove the remains of a rig. Programs are ended by those who started them.
 
     The interface goes first and by name: those of a removed namespace are gone only some time after it.
     """

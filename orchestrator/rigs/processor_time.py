@@ -31,7 +31,7 @@ class Waited:
     """The growth of two counters of a set of threads."""
 
     waited_ns: int
-    """Ready to run and not running, all threads together."""
+    """The total time for which threads were ready to run and did not run."""
     dispatches: int
     """How often a thread was put on a processor."""
 

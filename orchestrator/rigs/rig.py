@@ -24,7 +24,7 @@ EMULATOR_ADDRESS = "10.78.0.3"
 ORCHESTRATOR_ADDRESS = "10.78.0.254"
 EMULATOR_PORT = 8765
 CARD_RATE_BPS = 1e9
-"""A gigabit card: what a sender without pacing is held back by."""
+"""The rate of a gigabit card, which limits a sender without pacing."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TestHost:
 
 
 class HostConditions(Protocol):
-    """What on the hosts of a rig may make a run doubtful or impossible."""
+    """Conditions on the hosts of a rig that may make a run doubtful or impossible."""
 
     def begin(self) -> None:
         """Note the conditions at the beginning of a run."""

@@ -194,7 +194,7 @@ def _readable_record(directory: Path) -> RunRecord | None:
 
 @dataclass(frozen=True)
 class _Settings:
-    """What the plan of a results directory has for the analysis of its runs."""
+    """The values of a results directory's plan that the analysis of its runs needs."""
 
     keep: str
     dissectors: Dissectors
@@ -480,7 +480,8 @@ def _refused(record: RunRecord) -> list[tuple[str, str]]:
 
 
 def _dissector(directory: Path, record: RunRecord) -> Sequence[str]:
-    """The planned implementation's; if the plan is missing or damaged, that of the current profile of the same name."""
+    """The dissector options of the planned implementation; if the plan is missing or damaged, those of the current
+    profile of the same name."""
     planned: Sequence[str] = ()
     with suppress(OSError, ResultsConflict, LookupError, TypeError):
         plan = read_plan_values(directory.parent.parent)

@@ -39,8 +39,10 @@ from owlt.results.record import CaptureCounters, HostCapture, Outcome, ReasonCod
 CAPTURE_START_S = 10.0
 CAPTURE_STOP_S = 30.0
 LATE_PACKETS_S = 2.5
-"""For what the hosts' kernels send after the programs, where waiting takes no time. tcpdump has packets a second after
-they came."""
+"""How long to wait for packets that the hosts' kernels send after the programs, if waiting takes no time.
+
+tcpdump has packets one second after they arrived.
+"""
 LEAVING_S = 0.1
 """A host that leaves a multicast group reports it two ticks of its kernel's clock (of 0.01 s at most) later."""
 HOST_CAPTURE_NAME = "host-{role}.pcap"
@@ -52,7 +54,7 @@ FULL_BYTES = 1 << 16
 
 
 def ring_bytes_for(channel: ChannelSpec, clock: str, snaplen_bytes: int) -> int:
-    """The size of the ring of a capture: by the highest rate of the channel, or the card's if that is unlimited.
+    """The size of a capture's ring, from the highest rate of the channel, or of the card if that is unlimited.
 
     On the exact clock no packet comes while tcpdump has work to do.
     """

@@ -98,7 +98,7 @@ WorkerEvent = (
     | RigFailed
     | Heartbeat
 )
-"""What a worker reports."""
+"""The events that a worker reports."""
 
 
 class SweepStarted(_Event):

@@ -93,7 +93,7 @@ class Comparison:
 
     @property
     def text(self) -> str:
-        """What the receiver has, as a clause."""
+        """What the receiver has, in words that complete a sentence."""
         if self.first_wrong is not None:
             return (
                 f"the received file is not the one that was sent: it has {self.size_bytes:,} bytes of "

@@ -1,4 +1,4 @@
-"""What observes the hosts during a run, beside the captures: samplers of TCP, and a watch of the received file.
+"""Observes the hosts during a run, beside the captures: samplers of TCP, and a watch of the received file.
 
 The TCP state of both kernels is sampled on both hosts by `agents/probes/tcp_samples.py`, from before the launch:
 counters come from both hosts, samples of the run's sockets from the sender. So do the packets that the kernels refused

@@ -240,7 +240,8 @@ def _start_watch(
 
 
 def _explained(end: Ended, run: Run, setting: Setting, staged: Staged, result: RunResult, sides: Sides) -> Ended:
-    """The same end, with what the receiver had if the run was not over in time, and which run directories are full.
+    """The end with further reasons: what the receiver had if the run was not over in time, and which run directories
+    are full.
 
     If a side gave up, the outcome depends on what the receiver has.
     """

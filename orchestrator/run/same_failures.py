@@ -16,7 +16,8 @@ from owlt.results.plain_files import directories_in, is_plain, open_plain
 from owlt.results.record import NOT_DELIVERED, RunRecord, read_record, write_record
 
 ATTEMPTS = "attempts"
-"""Of a results directory: `attempts/RUN/N/` has what is kept of the N-th attempt at a run that was repeated."""
+"""The directory in a results directory for earlier attempts: `attempts/RUN/N/` has the files of the N-th attempt at a
+repeated run."""
 MOST_NAMED = 3
 
 

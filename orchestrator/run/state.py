@@ -47,7 +47,7 @@ class Setting:
     versions: dict[str, str]
     implementation_versions: dict[str, str]
     provenance: dict[str, dict[str, str]]
-    """What a record has of the machine's provenance, by implementation."""
+    """The machine's provenance in a record, by implementation."""
     kernel_hz: int | None
     netem_takes_seeds: bool
 
@@ -68,7 +68,7 @@ class Sides:
     specified: dict[Role, Side] = field(default_factory=dict)
     programs: dict[Role, Program] = field(default_factory=dict)
     stopped: set[Role] = field(default_factory=set)
-    """Those that still ran at the end, and were stopped."""
+    """The sides that still ran at the end, and were stopped."""
     left_running: dict[Role, list[str]] = field(default_factory=dict)
     """Commands that a program started and left behind."""
     news: threading.Condition = field(default_factory=threading.Condition)

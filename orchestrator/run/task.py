@@ -40,7 +40,7 @@ class Task(BaseModel):
     versions: dict[str, str] | None = None
     """The versions of the implementations, by name; None: the worker asks the programs."""
     provenance: dict[str, dict[str, str]] = {}
-    """What the records of each implementation have of the machine's provenance, by name."""
+    """The machine's provenance in the records of each implementation, by name."""
 
 
 def write_task(

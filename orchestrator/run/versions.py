@@ -38,12 +38,12 @@ def implementation_versions(implementations: Mapping[str, Implementation], rig: 
 
 
 def write_versions(directory: Path, versions: dict[str, str]) -> None:
-    """Write what a survey returns."""
+    """Write the result of a survey."""
     (directory / VERSIONS_NAME).write_text(json.dumps(versions))
 
 
 def read_versions(directory: Path) -> dict[str, str]:
-    """What a survey wrote. Raises OSError if it did not."""
+    """The result of a survey. Raises OSError if there is none."""
     return dict(json.loads((directory / VERSIONS_NAME).read_text()))
 
 
@@ -83,7 +83,7 @@ def _printed_version(command: list[str], host: Host) -> str:
 
 
 def _digests(programs: dict[str, str], host: Host) -> list[str]:
-    """Tells two implementations of one version apart: the first digits of the SHA-256 of each program."""
+    """The first digits of the SHA-256 of each program, which distinguish two implementations of the same version."""
     if not programs:
         return []
     hashed = host.check(["sha256sum", *programs.values()]).decode().splitlines()
@@ -91,7 +91,7 @@ def _digests(programs: dict[str, str], host: Host) -> list[str]:
 
 
 def _library_digests(programs: dict[str, str], needed: Iterable[str], python: str, host: Host) -> list[str]:
-    """The same for the libraries that programs load, except the system's, and for those that the profile needs.
+    """The digests of the libraries that programs load, except the system's, and of those that the profile needs.
 
     A library that implements the protocol has another version than the program that uses it. The names are those of the
     files, which often contain the version.

@@ -84,7 +84,7 @@ CERTIFYING_S = {"exact": 7 * 24 * 3600.0, "skip": 7 * 24 * 3600.0, "real": 3600.
 """Longer than certifying a channel takes, by the rig's clock."""
 BESIDE_THE_SESSION_S = 600.0
 HEARTBEATS = 200
-"""In the time limit of a run, but none more often than every few seconds of the rig's clock."""
+"""The number of heartbeats in the time limit of a run; they are at least a few seconds of the rig's clock apart."""
 SHORTEST_BEAT_S = 5.0
 
 

@@ -40,7 +40,7 @@ class SlotsHere:
     count: int
 
     def machines(self) -> Mapping[int, str]:
-        """They stay."""
+        """The slots do not change."""
         return dict.fromkeys(range(self.count), "")
 
     def blocks(self, batches: Sequence[Batch]) -> list[list[Batch]]:
@@ -57,7 +57,7 @@ class SlotsHere:
 class Allocation:
     """The batches that have yet to be performed. Any thread may call it.
 
-    What is left of a block of a machine that was lost is taken by the next machine.
+    The next machine takes the rest of a block of a lost machine.
     """
 
     def __init__(self, batches: Sequence[Batch], places: Places) -> None:
@@ -65,7 +65,7 @@ class Allocation:
         self._lock = threading.Lock()
         self._unclaimed = deque(deque(block) for block in places.blocks(batches) if block)
         self._claimed: dict[str, deque[Batch]] = {}
-        """By machine."""
+        """The blocks by machine."""
 
     @property
     def is_empty(self) -> bool:

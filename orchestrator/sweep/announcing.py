@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 HOOK_LIMIT_S = 60.0
 MOST_CHARACTERS = 10_000
-"""Of an environment variable; the kernel refuses to start a program with longer ones."""
+"""The longest environment variable; the kernel refuses to start a program with longer ones."""
 HOOK_VARIABLE = "OWLT_ON_END"
-"""The command, if it is not given as an option."""
+"""The environment variable with the command, if it is not given as an option."""
 ANNOUNCED = ("planned", "completed", "failed", "unsupported", "quarantined", "aborted", "suspect", "waiting")
 
 

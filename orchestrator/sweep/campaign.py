@@ -176,7 +176,7 @@ def standing_runs(plan: Plan, results: Path) -> set[str]:
 
 
 def perform_until(start: Start, observe: BeginObserving, stop: StopTime | None) -> Performed:
-    """The same as `perform_plan`, without runs that are expected to end after `stop`."""
+    """Perform as `perform_plan` does, without the runs that are expected to end after `stop`."""
     deadline = Deadline(start.plan.sweep.clock, stop)
     performed = perform_plan(start, observe, partial(supervise, timing=Timing(deadline=deadline)))
     if not deadline.is_over:
@@ -310,7 +310,7 @@ def _recorded(plan: Plan, results: Path) -> Recorded:
 
 
 def _not_completed(records: Iterable[RunRecord]) -> str:
-    """What did not complete and why: "; udp-blast: 6 exited with an error; ltp: 1 time limit"."""
+    """The runs that did not complete, and why: "; udp-blast: 6 exited with an error; ltp: 1 time limit"."""
     codes: dict[str, Counter[str]] = {}
     for record in records:
         if record.reason_code is not None:

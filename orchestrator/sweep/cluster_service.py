@@ -49,7 +49,7 @@ class Report:
     files: Files = field(default_factory=dict)
     has_ended: bool = False
     hung_s: float | None = None
-    """If it ended because it reported nothing: for how long."""
+    """For how long it had reported nothing, if it ended for that reason."""
     failure: str = ""
     """Why it could not be launched, or the machine could not perform it."""
 
@@ -147,7 +147,7 @@ class Job:
         return silence_limit_s(self._setting.plan, self._batch, self._run_id)
 
     def _files(self, line: str, directory: Path) -> Files:
-        """What a line says is complete; a run is analysed first, so that cut captures are sent."""
+        """The files that a line reports as complete; a run is analysed first, so that cut captures are sent."""
         match event := event_in(line):
             case RunStarted():
                 self._run_id = event.run_id

@@ -31,7 +31,8 @@ from owlt.results.recorded_runs import RUNS, read_recorded, run_directory
 from owlt.results.upgrades import SOURCES_NAME
 
 SAME = ("outcome", "started_at_ns", "ended_at_ns", "received_sha256", "received_bytes")
-"""What two records of one seed on the clock exact have in common if the implementation sends the same packets."""
+"""The fields that are equal in two records of one seed on the clock exact if the implementation sends the same
+packets."""
 VERSIONS = {"kernel": "kernel", "implementation": "version of the implementation"}
 
 
@@ -53,7 +54,7 @@ class Source:
 
 @dataclass(frozen=True)
 class _Part:
-    """What was read from one directory."""
+    """The values read from one directory."""
 
     path: Path
     label: str
@@ -63,7 +64,7 @@ class _Part:
 
     @cached_property
     def profiles(self) -> dict[str, object]:
-        """What decides the packets in the profile of each implementation."""
+        """The values in the profile of each implementation that decide its packets."""
         return dict(without_presentation(read_plan_values(self.path))["implementations"])
 
     def runs_of(self, name: str) -> list[Run]:
@@ -137,7 +138,7 @@ def _require_common_form(parts: Sequence[_Part]) -> None:
 
 
 def _form(sweep: Sweep) -> dict[str, str]:
-    """What all sweeps of a page have in common."""
+    """The form that all sweeps of a page have in common."""
     return {
         "clock": sweep.clock,
         "kind of channels": "named profiles" if sweep.channel else "values of the sweep",

@@ -29,7 +29,7 @@ from owlt.results.record import Permutation
 from owlt.results.recorded_runs import read_recorded
 
 RUN_BYTES = 60_000
-"""Record, summary, logs, and the first packets of a run, which are kept whole."""
+"""Bytes for the record, summary, logs, and the first packets of a run, which are kept complete."""
 CAPTURED_PER_BYTE = {"full": 2.3, "headers": 0.27, "none": 0.03}
 """Bytes of captures and of what is derived from them for each byte that is sent, by `keep_captures`: packets of 1000
 bytes, in two captures."""
@@ -40,12 +40,12 @@ class Resources:
     """Bytes that a sweep needs, and those that this machine has now."""
 
     disk_bytes: int
-    """Of the runs that are left, after their analysis."""
+    """The disk space of the runs that are left, after their analysis."""
     disk_free_bytes: int
     guest_bytes: int
     """Memory of the largest guest; 0 if the sweep needs no guests."""
     guests: int
-    """As many as run side by side."""
+    """The number of guests that run side by side."""
     memory_free_bytes: int
 
     @property

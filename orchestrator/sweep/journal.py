@@ -108,7 +108,7 @@ class Activities:
 
     by_batch: dict[int, Activity] = field(default_factory=dict)
     started_steady_s: float | None = None
-    """The same, since the machine was booted."""
+    """The time of the latest start since the machine was booted."""
     started_s: float | None = None
     """The time of the latest start; None if the journal has none, such as that of an older version."""
     ended_s: float | None = None

@@ -142,7 +142,7 @@ def _groups(group: str, implementation: str, digest: str, machines: list[Provena
 
 
 SAME = ("run_id", "seed", "outcome", "reason", "started_at_ns", "ended_at_ns", "received_sha256")
-"""What two records of a run have in common if both show the same packets."""
+"""The fields that are equal in two records of a run if both show the same packets."""
 VERSIONS = ("owlt", "python", "kernel")
 
 
@@ -157,7 +157,7 @@ class Merged:
     missing: int
     """Runs of the plan that are due and that no directory has."""
     different: tuple[str, ...] = ()
-    """In what the machines differ that performed the runs, if that was accepted."""
+    """The differences between the machines that performed the runs, if they were accepted."""
 
 
 def merge(into: Path, sources: Sequence[Path], accept_differences: bool = False) -> Merged:
@@ -239,7 +239,7 @@ def _require_same(here: RunRecord, other: RunRecord, source: Path) -> None:
 
 
 def _require_no_difference(different: Sequence[str]) -> None:
-    """The same packets need the same files."""
+    """Raise ResultsConflict if machines differ, because equal packets need equal files."""
     if different:
         problem = f"the runs were performed on machines that differ in {'; '.join(different)}"
         fix = "perform all shards on machines with the same files, or accept that with --accept-differences"

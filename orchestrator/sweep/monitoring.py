@@ -99,7 +99,7 @@ HANG_S_PER_MEGABYTE = 30.0
 CERTIFYING_HANG_S = {"exact": 600.0, "skip": 600.0, "real": 3600.0}
 """How long a worker may be silent while it measures a channel, in wall time."""
 BETWEEN_RUNS_HANG_S = 120.0
-"""The same while its guest boots, and between two runs."""
+"""How long it may be silent while its guest boots, and between two runs."""
 
 
 class WorkerFailed(Exception):

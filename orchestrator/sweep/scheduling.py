@@ -49,7 +49,7 @@ class Scheduler:
         """`done` are the runs whose records stand."""
         self._done = done
         self.patience = patience
-        """For a quiet machine."""
+        """Limits the wait for a quiet machine."""
         self._attempts: Counter[str] = Counter()
         self._aborted: Counter[str] = Counter()
         """Attempts that a fault of the rig ended."""
@@ -115,9 +115,9 @@ LONGEST_SERIES_S = 3600.0
 FAILURES_PER_HANG = 4
 """A hang is found by a long silence in wall time, and so counts as so many failures."""
 COUNTED = (Outcome.FAILED, Outcome.TIMED_OUT)
-"""Others show that packets passed, or are no fault of the implementation."""
+"""The outcomes that count as failures; others show that packets passed, or are not caused by the implementation."""
 ENDING = (Outcome.COMPLETED, Outcome.INCOMPLETE, Outcome.CORRUPT)
-"""End a series: the receiver has something."""
+"""The outcomes that end a series: the receiver has some data."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class StopTime:
 class Deadline:
     """Compares the time that a batch is expected to take with the time that is left. Any thread may call it.
 
-    What a batch takes is estimated from its runs, and corrected by what the latest batches took.
+    The time of a batch is estimated from its runs, and corrected by the times of the latest batches.
     """
 
     def __init__(self, clock: Clock, stop: StopTime | None = None, elapsed_s: Callable[[], float] = steady_s) -> None:

@@ -18,8 +18,8 @@ from owlt.results.lock import Holder
 from owlt.results.record import NOT_DELIVERED, Outcome, ReasonCode
 
 ProcessState = Literal["running", "ended", "killed", "unknown"]
-"""Of the latest `owlt run`. killed: it ended without releasing its lock, also if its machine lost power. unknown: the
-lock cannot be read, or names a process of another machine that this one cannot see."""
+"""The status of the latest `owlt run`. killed: it ended without releasing its lock, also if its machine lost power.
+unknown: the lock cannot be read, or names a process of another machine that this one cannot see."""
 Key = TypeVar("Key")
 Position = Literal["waiting", "running", "recorded"]
 
@@ -46,7 +46,7 @@ class RunState:
     failed_again: bool = False
     """Whether it failed exactly as an earlier attempt did: with the same seed, it always does."""
     activity: Activity | None = None
-    """Of the worker that performs it now."""
+    """The phase of the worker that performs it now."""
     is_due: bool = True
     """False for a repetition that the results do not call for, or not yet."""
 
@@ -73,7 +73,7 @@ class Counts:
     """Numbers of runs. `waiting` + `running` + `recorded` is `planned`."""
 
     planned: int
-    """Those that are due."""
+    """The runs that are due."""
     waiting: int
     running: int
     recorded: int
@@ -89,12 +89,12 @@ class Counts:
 
     @property
     def with_record(self) -> int:
-        """Those that have a record, also if they are performed again."""
+        """The runs that have a record, including those that are performed again."""
         return sum(self.by_outcome.values())
 
     @property
     def undelivered(self) -> int:
-        """Those that ended without the file, because of the implementation or of the rig."""
+        """The runs that ended without the file, because of the implementation or of the rig."""
         return self.failed + self.aborted
 
 
@@ -106,7 +106,7 @@ class FailureGroup:
     outcome: Outcome
     code: ReasonCode | None
     reason: str
-    """Of the first of them in the order of the sweep."""
+    """The reason of the first of them in the order of the sweep."""
     run_ids: tuple[str, ...]
 
 
@@ -116,7 +116,7 @@ class SuspectGroup:
 
     implementation: str
     reasons: tuple[str, ...]
-    """Those of the first of them in the order of the sweep."""
+    """The reasons of the first of them in the order of the sweep."""
     run_ids: tuple[str, ...]
 
 

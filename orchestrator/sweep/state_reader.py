@@ -106,7 +106,7 @@ class StateReader:
         self._journal_read = 0
         self._latest: SweepState | None = None
         self._places: dict[str, int] = {}
-        """Of the runs in the latest state."""
+        """The positions of the runs in the latest state, by name."""
         self.noted: set[str] = set()
         """The runs that the journal named as published or analysed in what was read last."""
 
@@ -213,7 +213,7 @@ class StateReader:
         )
 
     def _with_process(self, state: SweepState) -> SweepState:
-        """The state with what the journal says of the sweep's process."""
+        """The state with the journal's entries on the sweep's process."""
         is_running = state.process.state == "running"
         left = sum(run.is_left for run in state.runs)
         pace = (self._activities.started_s, self._activities.published_s)

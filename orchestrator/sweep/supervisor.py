@@ -49,7 +49,7 @@ INTERRUPT_PERIOD_S = 0.2
 
 @dataclass(frozen=True)
 class Workers:
-    """What a machine performs runs with."""
+    """The workers and slots of a machine that performs runs."""
 
     launch: Launcher
     places: Places
@@ -184,7 +184,7 @@ class Supervisor:
         self._has_ended = threading.Event()
         """Set when one of these threads has no more batches."""
         self.problems: list[Exception] = []
-        """What ended the sweep early, the first first."""
+        """The problems that ended the sweep early, in the order of time."""
 
     def perform(self, allocation: Allocation) -> None:
         """Perform all batches, on a worker for each slot; an interrupt ends them."""

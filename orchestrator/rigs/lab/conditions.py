@@ -1,4 +1,5 @@
-"""What on the hosts of a lab rig makes a run doubtful, such as a clock that was set; and their free disk space."""
+"""Conditions on the hosts of a lab rig that make a run doubtful, such as a clock that was set; and their free disk
+space."""
 
 from __future__ import annotations
 
@@ -14,11 +15,15 @@ from owlt.orchestrator.rigs.rig import HostConditions
 CPU_BOUND = "CPU-bound"
 """How the sentence about busy processors begins."""
 MOST_BUSY = 0.95
-"""Of one processor: a program with one thread cannot be faster when it keeps a processor busy all the time."""
+"""The share of one processor at which a host is a limit: a program with one thread cannot be faster when it keeps a
+processor busy all the time."""
 LEAST_S = 1.0
-"""Of a shorter run, starting the programs is a large part. How long the packets took is known to the analysis only."""
+"""The shortest run that is examined: in a shorter one, starting the programs is a large part.
+
+Only the analysis knows the duration of the session.
+"""
 UPTIME_RESOLUTION_NS = 10_000_000
-"""Of /proc/uptime (proc_uptime(5))."""
+"""The resolution of /proc/uptime (proc_uptime(5))."""
 SLEW = 0.0005
 """How fast the kernel corrects a clock without setting it (adjtimex(2)), as a share of time."""
 _SCRIPT = """read -r before </proc/uptime
@@ -43,11 +48,11 @@ class Reading:
     uptime_ns: int
     error_ns: int
     busy_ticks: int
-    """Of all its processors together."""
+    """The total of all its processors."""
     ticks: int
     processors: int
     free_bytes: int
-    """Of the file system of the rig's directory."""
+    """The free space of the file system of the rig's directory."""
     drops: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Frames that the cards of ports dropped or missed since they were set up, by port and counter."""
 

@@ -69,7 +69,7 @@ def _place(service: str) -> Path:
 class LabEmulator(EmulatorClient):
     """A client whose lease names the engineer, and is that of `owlt rig lease` if this user has one.
 
-    Without a reservation no lease lasts longer than `longest_s`, for whoever renews it regularly.
+    Without a reservation no lease is longer than `longest_s`, because its holder renews it regularly.
     """
 
     def __init__(self, entry: EmulatorEntry, transport: Transport | None = None, longest_s: float = math.inf) -> None:

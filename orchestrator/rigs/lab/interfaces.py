@@ -21,9 +21,10 @@ class Interface:
     name: str
     mac: str
     addresses: tuple[str, ...]
-    """Global ones."""
+    """The global addresses."""
     link_addresses: tuple[str, ...]
-    """Those of the link, which an interface with IPv6 gives itself; its kernel then sends packets of its own."""
+    """The link-local addresses, which an interface with IPv6 assigns itself; its kernel then sends packets of its
+    own."""
     is_up: bool
     """Whether its administrator has set it up; only then it can have a carrier."""
     has_carrier: bool

@@ -24,7 +24,8 @@ from owlt.orchestrator.rigs.lab.session import SOURCE
 
 PLAYBOOKS = (PACKAGE / "playbooks").resolve()
 SYSCTLS = {"net.core.rmem_max": 16_777_216, "net.core.wmem_max": 16_777_216, "net.core.netdev_max_backlog": 100_000}
-"""What provisioning sets on each host: the largest socket buffers in bytes; packets that wait for a processor."""
+"""The settings that provisioning makes on each host: the largest socket buffers in bytes; packets that wait for a
+processor."""
 
 
 @dataclass(frozen=True)

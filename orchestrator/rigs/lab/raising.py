@@ -33,7 +33,7 @@ from owlt.orchestrator.rigs.lab.session import (
 from owlt.orchestrator.rigs.rig import Rig, TestHost
 
 RENEWALS = 6
-"""In the time of a lease."""
+"""How often a lease is renewed in its time."""
 READY_DEADLINE_S = 30.0
 _NEEDED = r"from owlt.orchestrator.rigs.guest import needed_paths; print(*needed_paths(), sep='\n')"
 
