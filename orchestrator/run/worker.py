@@ -52,6 +52,7 @@ from owlt.orchestrator.run.task import Task, read_task
 from owlt.orchestrator.run.versions import implementation_versions, own_versions, write_versions
 from owlt.results.certificates import write_certificate
 from owlt.results.files import CERTIFICATES
+from owlt.results.recorded_runs import run_directory
 
 TOLERANCE_NS = {"exact": 1_000, "skip": 200_000, "real": 200_000}
 """Largest delay of a packet beyond the specification: the kernel adds some on clocks where computation takes time."""
@@ -217,7 +218,7 @@ def _perform(run: Run, task: Task, setting: Setting, directory: Path) -> None:
     report(RunStarted(run_id=run.run_id))
     setting.rig.channel.renew(lease_s(run, task))
     with _heartbeats(run.deadline_s(setting.implementation_of(run))):
-        record = perform(run, setting, directory / "runs" / run.run_id, enter)
+        record = perform(run, setting, run_directory(directory, run.run_id), enter)
     report(RunEnded(run_id=run.run_id, outcome=record.outcome, reason=record.reason))
 
 

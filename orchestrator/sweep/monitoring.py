@@ -34,6 +34,7 @@ from owlt.orchestrator.sweep.scheduling import Scheduler
 from owlt.results.certificates import certified
 from owlt.results.plain_files import make_directory, read_plain, write_whole
 from owlt.results.record import Outcome, ReasonCode, write_record
+from owlt.results.recorded_runs import run_directory
 from owlt.results.repeat_rules import may_have_delayed_probes
 
 POWER_OFF = re.compile(r"sysrq: Power Off|reboot: Power down")
@@ -190,17 +191,17 @@ class WorkerMonitor:
                 self._take_certificate(event)
             case RunEnded():
                 self._context.journal.note(self._batch.index, event)
-                self._take_run(self._directory / "runs" / event.run_id)
+                self._take_run(run_directory(self._directory, event.run_id))
             case _:
                 self._context.journal.note(self._batch.index, event)
 
-    def _take_run(self, run_directory: Path) -> None:
+    def _take_run(self, directory: Path) -> None:
         if self._clock != "exact" and not self._machine:  # another machine has noted it: it measures the waits
-            note_machine_delay(run_directory, self._waited)
-        self._publish(run_directory)
+            note_machine_delay(directory, self._waited)
+        self._publish(directory)
 
-    def _publish(self, run_directory: Path) -> None:
-        self._context.publisher.publish_run(run_directory, self._batch.index, steady_s() - self._run_began_s)
+    def _publish(self, directory: Path) -> None:
+        self._context.publisher.publish_run(directory, self._batch.index, steady_s() - self._run_began_s)
 
     def _waited(self, first_ns: int, last_ns: int) -> Waited | None:
         """The waits of the worker's processes between two times of the latest run; None if they were not measured."""
@@ -248,11 +249,11 @@ class WorkerMonitor:
         implementation = plan.implementations[run.permutation.implementation]
         certificate = certified(results, {run.channel_key}).get(run.channel_key)
         record = planned_record(run, plan.sweep, implementation, certificate, outcome, code, reason)
-        run_directory = self._directory / "runs" / run.run_id
-        make_directory(run_directory)
-        write_whole(run_directory / "console.log", read_plain(self._directory / "console.log"))
-        write_record(record, run_directory)
-        self._publish(run_directory)
+        directory = run_directory(self._directory, run.run_id)
+        make_directory(directory)
+        write_whole(directory / "console.log", read_plain(self._directory / "console.log"))
+        write_record(record, directory)
+        self._publish(directory)
 
 
 def silence_limit_s(plan: Plan, batch: Batch, run_id: str | None) -> float:
