@@ -15,7 +15,7 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.emulator.channel.link import FourState, GilbertElliott
+from owlt.emulator.channel.loss_models import FourState, GilbertElliott
 
 _FARTHEST = 40
 """Standard deviations beyond the mean to which a distribution is computed."""

@@ -7,7 +7,8 @@ from math import ceil, inf
 from owlt.emulator.certification.bursts import BurstLoss
 from owlt.emulator.certification.intervals import FACTOR, Detectable, wrong_share
 from owlt.emulator.certification.probing import SHORTEST_FRAME_BYTES
-from owlt.emulator.channel.link import Coding, GilbertElliott
+from owlt.emulator.channel.link import Coding
+from owlt.emulator.channel.loss_models import GilbertElliott
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.emulator.kernel.netem import jitter_table, offsets_ns
 

@@ -32,7 +32,7 @@ from owlt.emulator.certification.intervals import (
     wrong_share,
 )
 from owlt.emulator.certification.probe_statistics import Count, Numbers
-from owlt.emulator.channel.link import FourState, GilbertElliott
+from owlt.emulator.channel.loss_models import FourState, GilbertElliott
 
 RATE_TOLERANCE, RATE_ERROR = 0.0005, 0.0004
 """How far a measured rate may be from the specified one, and how far from the true one: together less than FRACTION."""

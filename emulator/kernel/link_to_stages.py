@@ -12,7 +12,8 @@ link. A stage that is not needed is not there.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from owlt.emulator.channel.link import Coding, FourState, GilbertElliott, Jitter, LinkSpec, Loss, Pattern
+from owlt.emulator.channel.link import Coding, Jitter, LinkSpec, Pattern
+from owlt.emulator.channel.loss_models import FourState, GilbertElliott, Loss
 from owlt.emulator.kernel import netem
 from owlt.emulator.kernel.gate import Admission, fields_of_gate, gate_of, holds_the_queue
 from owlt.emulator.kernel.netem import (

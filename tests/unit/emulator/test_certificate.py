@@ -14,7 +14,8 @@ from owlt.emulator.certification.expectations import Expectations
 from owlt.emulator.certification.intervals import wrong_share
 from owlt.emulator.certification.judging import RATE_ERROR, RATE_TOLERANCE, Judges
 from owlt.emulator.certification.probe_statistics import Count
-from owlt.emulator.channel.link import GilbertElliott, Jitter
+from owlt.emulator.channel.link import Jitter
+from owlt.emulator.channel.loss_models import GilbertElliott
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 
 ALPHA = 0.001

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from owlt.emulator.channel.link import FourState, GilbertElliott, Jitter, Pattern, Reordering
+from owlt.emulator.channel.link import Jitter, Pattern, Reordering
+from owlt.emulator.channel.loss_models import FourState, GilbertElliott
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec, Step, Timeline
 from owlt.emulator.channel.text import LARGEST_BIT_ERROR_RATE, LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
 from owlt.emulator.faults import InvalidChannel

@@ -29,7 +29,8 @@ from owlt.emulator.certification.intervals import (
     trials_for_share,
     wrong_share,
 )
-from owlt.emulator.channel.link import FourState, GilbertElliott, Jitter
+from owlt.emulator.channel.link import Jitter
+from owlt.emulator.channel.loss_models import FourState, GilbertElliott
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from tests.accuracy.simulated import certified
 

@@ -12,7 +12,8 @@ from owlt.emulator.certification.bursts import BurstLoss
 from owlt.emulator.certification.expectations import Expectations
 from owlt.emulator.certification.probe_statistics import Count
 from owlt.emulator.certification.probing import ProbeResult
-from owlt.emulator.channel.link import FourState, GilbertElliott, Jitter
+from owlt.emulator.channel.link import Jitter
+from owlt.emulator.channel.loss_models import FourState, GilbertElliott
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 
 LENGTH_BYTES = 1000

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owlt.emulator.channel.link import FourState, GilbertElliott, Jitter, LinkSpec, Pattern, Reordering
+from owlt.emulator.channel.link import Jitter, LinkSpec, Pattern, Reordering
+from owlt.emulator.channel.loss_models import FourState, GilbertElliott
 from owlt.emulator.channel.text import LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
 from owlt.emulator.kernel.gate import Admission
 from owlt.emulator.kernel.link_to_stages import MOST_PACKETS, Stages, differences, link_of, retaining_netems, stages_of

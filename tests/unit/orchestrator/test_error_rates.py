@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.emulator.channel.link import FourState, GilbertElliott, LinkSpec
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.loss_models import FourState, GilbertElliott
 from owlt.orchestrator.planning.run_channel import equivalent_bit_error_rate
 
 FRAME_BYTES = 1514
