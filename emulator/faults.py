@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions that XML-RPC preserves: each has a fault code that never changes.
+"""The errors of the emulator, as exceptions that XML-RPC preserves: each has a fault code that never changes.
 
     EmulatorError
     +-- ChannelRefused            the channel is not applied
@@ -39,7 +39,7 @@ class ChannelRefused(EmulatorError):
 
 
 class InvalidChannel(ChannelRefused, Invalid):
-    """What was specified is not a channel: an unknown key, a wrong type, a value out of range."""
+    """The specification is not a channel: an unknown key, a wrong type, a value out of range."""
 
     code = INVALID_PARAMETERS
 

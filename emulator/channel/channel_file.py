@@ -1,4 +1,4 @@
-"""Channel profiles: a channel in a YAML 1.2 file, with its name, its title and where its values come from.
+"""Channel profiles: a channel in a YAML 1.2 file, with its name, its title and the source of its values.
 
 The file has the written form of a channel, and in its timeline also `trace` (a CSV file beside it), `contacts` (contact
 windows) and `outside` (what happens to packets between them), which become steps here.
@@ -21,7 +21,7 @@ from owlt.inputs.reader import Document, NotYaml, parse_yaml, read_text
 from owlt.inputs.validation import unknown_key
 
 Changes = Mapping[str, Mapping[str, Any]]
-"""What replaces a profile's own values: for each direction, keys of a link and their values as written."""
+"""Values that replace a profile's own: for each direction, keys of a link and their values as written."""
 
 _ABOUT = ("name", "title", "source")
 _TIMELINE_KEYS = ("steps", "loop_after", "trace", "contacts", "outside")
@@ -117,8 +117,8 @@ def _channel(
 def _as_it_begins(channel: ChannelSpec) -> ChannelSpec:
     """The channel with the links of the step at 0 s, if there is one, as its links before the timeline.
 
-    No packet would meet the others. A link that holds packets in an outage is not taken over: before the timeline
-    starts, nothing ends an outage.
+    Otherwise the links before the timeline would never be used. A link that holds packets in an outage is not taken
+    over: before the timeline starts, nothing ends an outage.
     """
     first = channel.timeline.steps[0] if channel.timeline else None
     if first is None or first.at_ns > 0:

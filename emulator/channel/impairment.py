@@ -1,9 +1,9 @@
-"""What a key of a link is, described once, as a row of data beside its field in `link`.
+"""The description of a key of a link, as a row of data beside its field in `link`.
 
 The columns of traces and of `runs.csv` (and so the names of a filter), the descriptions in the JSON schema, the table
 in docs/channels.md, the words of `owlt channel` and of reports, whether theory covers the link, and whether a link and
-its seed have an effect follow from the rows. How a stage carries a value out, and how it is read back, is decided in
-`kernel.link_to_stages` and in the module of the stage.
+its seed have an effect follow from the rows. `kernel.link_to_stages` and the module of the stage apply a value and read
+it back.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Coding(Value):
 class Reordering(Value):
     """A random share of the packets is delayed by `by_ns` more, so that others overtake them.
 
-    The share is met by the nearest fraction with a denominator of at most 16,384.
+    The share is rounded to the nearest fraction with a denominator of at most 16,384.
     """
 
     rate: Annotated[float, Field(ge=SMALLEST_SHARE, le=1)]

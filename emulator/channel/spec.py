@@ -28,7 +28,7 @@ MOST_LISTED = 1_000_000
 MOST_MISTAKES = 100
 """The most mistakes that an error lists: a request of 16 MiB can contain hundreds of thousands."""
 ETHERNET_MTU_BYTES = 1500
-"""Of Ethernet without jumbo frames, which every test path carries."""
+"""The MTU of Ethernet without jumbo frames, which every test path supports."""
 
 
 class Step(Value):

@@ -23,7 +23,7 @@ from owlt.inputs.quantities import format_delay, parse_delay_ns
 _WAYS = ("forward", "reverse", "both")
 _TABLE = "jitter_table"
 NONE = "none"
-"""In a cell of any column: removes the value."""
+"""The text that removes the value, in a cell of any column."""
 _HEADER = re.compile(rf"(?P<way>{'|'.join(_WAYS)})\.(?P<rest>[A-Za-z_]+)")
 
 
@@ -102,7 +102,7 @@ def _column(header: str, where: Place) -> _Column:
 
 
 def _column_names() -> Iterator[str]:
-    """What a column may have after its direction, with the units that are possible."""
+    """The part of a column's name after its direction, with the possible units."""
     for name, row in impairments().items():
         if row.trace_units:
             yield f"{key_of(name)}_{'|'.join(row.trace_units)}"
@@ -162,7 +162,7 @@ def _quantity(unit: str) -> Callable[[str], str]:
 
 
 def _jitter(unit: str) -> Callable[[str], Any]:
-    """Its amount; 0 is no jitter."""
+    """The amount of the jitter; 0 is no jitter."""
 
     def read(cell: str) -> Any:
         return {"amount": f"{number:f} {unit}"} if (number := _decimal(cell)) else NONE

@@ -144,7 +144,7 @@ _KINDS = {
 
 
 def expected_value(error: ErrorDetails, *, in_link: bool) -> str:
-    """What pydantic expected, as it is written: limits with their unit.
+    """The value that pydantic expected, as it is written: limits with their unit.
 
     `in_link`: it is a value of a link itself, where a rate is one of bits, and not a share.
     """

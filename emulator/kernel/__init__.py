@@ -1,4 +1,4 @@
 """A channel in the kernel: queueing disciplines, filters and eBPF programs, applied and read back.
 
-What a channel means belongs to `emulator.channel`, who may change it to `emulator.service`.
+The meaning of a channel belongs to `emulator.channel`, access to it to `emulator.service`.
 """

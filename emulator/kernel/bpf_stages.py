@@ -1,4 +1,5 @@
-"""What the stages that are eBPF programs share, and the one that makes errors in a direction's stream of bits.
+"""The common part of the stages that are eBPF programs, and the stage that makes errors in a direction's stream of
+bits.
 
 Each stage has programs and maps of its own in the kernel, and its interface a clsact qdisc already. To detach one,
 delete its filter; keep it until then.
@@ -28,7 +29,7 @@ _NONE = 2**64 - 1
 
 
 class ProgramStage:
-    """What the stages share: one program of one object, attached as a filter that decides by itself."""
+    """The common part of the stages: one program of one object, attached as a direct-action filter."""
 
     _program: str
     _parent: int
@@ -56,15 +57,15 @@ class ProgramStage:
         return dict(zip(self._counters, layout.unpack(self._object.read("counters", layout.size)), strict=True))
 
     def close(self) -> None:
-        """Let go of the program and its maps."""
+        """Release the program and its maps."""
         self._object.close()
 
 
 class ErrorStage(ProgramStage):
     """Errors in the stream of frames that leave an interface, before its queueing discipline.
 
-    Its transmit checksum offload has to be off: a checksum that is filled in later covers an error up. A frame
-    with more errors than a program may work on (952) gets no more, and is counted as unfinished.
+    Its transmit checksum offload has to be off: a checksum that is filled in later would hide an error. A frame with
+    more errors than a program may work on (952) gets no more, and is counted as unfinished.
     """
 
     _program = "errors"
@@ -82,7 +83,7 @@ class ErrorStage(ProgramStage):
         return stage
 
     def begin_anew(self, process: ErrorProcess) -> None:
-        """Be as one that was just loaded."""
+        """Reset to the state after loading."""
         self._object.write("counters", bytes(8 * len(self._counters)))
         self.replace(process)
 
@@ -108,7 +109,10 @@ class ErrorStage(ProgramStage):
         self._object.write("processes", settings + positions.ljust(self._positions_bytes, b"\xff"), locked=True)
 
     def read_back(self) -> ErrorProcess:
-        """Return the process that the kernel has. Its rate is as it was written if the factor in use is that rate's."""
+        """Return the error process that the kernel has.
+
+        Its rate is the written one if the kernel's factor belongs to that rate.
+        """
         value = self._object.read("processes", self._layout.size + self._positions_bytes, locked=True)
         unit, effect, drawn, multiplier, shift, count, rate, block_bytes, seed, *_ = self._layout.unpack_from(value)
         if drawn:

@@ -30,22 +30,21 @@ NEEDED_FOR = {
     "programs": "what the stages gate and errors do, such as bit errors, an MTU, or queues not counted in packets",
     "corruption_counter": "the number of packets damaged among the statistics",
 }
-"""What a channel has that needs each capability (`_needs` decides)."""
+"""The features of a channel that need each capability (`_needs` decides)."""
 _LONGEST_32BIT_DELAY_NS = (2**32 - 1) * 64
 
 
 @dataclass(frozen=True)
 class Capability:
-    """Whether something can be had, and if not, why."""
+    """Whether the kernel has a capability, and if not, why."""
 
     available: bool
     reason: str = ""
 
 
 def probe(netlink: IPRoute) -> dict[str, Any]:
-    """Return the kernel's release and, for each capability, `available` and the `reason` if not. Leaves nothing.
-
-    What needs each of them: NEEDED_FOR. `programs` are the eBPF programs.
+    """Return the kernel's release and, for each capability, `available` and the `reason` if not. Removes the interfaces
+    that it makes. NEEDED_FOR has the features that need each capability. `programs` are the eBPF programs.
     """
     trials: dict[str, Callable[[IPRoute, int], str]] = {
         "netem": _netem,

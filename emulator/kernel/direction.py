@@ -6,7 +6,7 @@ of ours, whose root is that netem, and which puts the packets back where they ca
 programs that the ports' clsact qdiscs run: the gate before that redirection, the errors before the pipe. A
 capture at a port sees each packet once: on its way in before gate and bottleneck, on its way out after the pipe.
 
-Which stages and whether they are right is decided in `link_to_stages`; whose interfaces these are, in `ports`.
+`link_to_stages` decides which stages are needed and whether they are correct; `ports` checks the interfaces.
 """
 
 import socket
@@ -39,9 +39,13 @@ from owlt.emulator.kernel.rtnetlink import IPRoute
 Program: TypeAlias = GateStage | ErrorStage
 
 _ROOM_FOR_A_MARKER = 64
-"""Places more while it is sent, so that packets that come at the same time leave it one."""
+"""Additional places in the queue while a marker frame is sent, so that it finds one beside packets that arrive at the
+same time."""
 _MARKER = bytes(14)
-"""The shortest Ethernet frame that a socket takes. The intermediate device drops what was not redirected to it."""
+"""The shortest Ethernet frame that a socket accepts.
+
+The intermediate device drops frames that were not redirected to it.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,14 +71,14 @@ class Spare:
         return stage
 
     def keep(self, stage: ErrorStage) -> None:
-        """Take in a program whose filter has gone."""
+        """Keep a program whose filter has been removed."""
         self._stages.append(stage)
 
 
 class InKernel:
     """A direction's stages as they are in the kernel: none when made, changed by `adapt`.
 
-    A program lives as long as the filter that runs it; this object holds what reaches into it.
+    A program exists as long as the filter that runs it; this object has the maps for access to it.
     """
 
     def __init__(self, direction: Direction, spare: Spare) -> None:
@@ -83,7 +87,7 @@ class InKernel:
         self._sent = Stages()
         self._programs: dict[str, Program] = {}
         self._gone: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """What was counted by stages that are no more."""
+        """The counters of removed stages."""
         self._markers = 0
         self._held_until_ns = 0
 
@@ -95,9 +99,9 @@ class InKernel:
     def adapt(self, netlink: IPRoute, state: KernelState, present: Stages, target: Stages, holds: bool = False) -> None:
         """Give the kernel the target stages instead of those present; NetlinkError if it refuses, half-way.
 
-        A netem that is as it should be is left alone; else it is given every attribute anew, keeps what is
-        in flight, and goes on drawing where it was, unless the seed is another. Losses in bursts begin anew. Without
-        `holds`, an outage that was to last longer ends, and what it held is lost.
+        A netem that is already correct is not changed; any other gets all attributes again, keeps packets in flight,
+        and continues its random sequence unless the seed changes. Burst losses start again. Without `holds`, an outage
+        that would last longer ends, and the packets that it held are lost.
         """
         self._adapt_program(netlink, "gate", target.gate)
         self._adapt_program(netlink, "errors", target.errors)
@@ -115,11 +119,9 @@ class InKernel:
         self._sent = target
 
     def hold_until(self, netlink: IPRoute, state: KernelState, bottleneck: Netem, until_ns: int) -> None:
-        """Keep what comes in the queue until a moment of the monotonic clock.
-
-        netem sends each packet after the one before it, so a frame of ours that is to be sent at that moment holds
-        up all that come after. It takes a place of the queue, which has one more as long as it is there. Raises
-        NetlinkError or OSError.
+        """Hold packets in the queue until a moment of the monotonic clock. netem sends each packet after the previous
+        one, so a frame of ours that is due at that moment delays all later packets. It needs one place of the queue,
+        which is enlarged by one for that time. Raises NetlinkError or OSError.
         """
         index, self._held_until_ns = self._ifb_index(state), until_ns
         marker_bytes = len(_MARKER) + bottleneck.overhead_bytes
@@ -137,7 +139,7 @@ class InKernel:
         self._hold_gate(until_ns)
 
     def read_back(self, netlink: IPRoute, state: KernelState) -> Stages:
-        """Return the stages that the kernel has, the place of a frame of ours that holds up the queue left out."""
+        """Return the stages that the kernel has, without the place of a frame of ours that holds the queue."""
         stages: dict[str, Any] = {name: netem_of(qdisc) for name, qdisc in self._qdiscs(netlink, state)}
         if "bottleneck" in stages and self._holds and stages["bottleneck"].limit_packets < MOST_PACKETS:
             limit_packets = stages["bottleneck"].limit_packets - 1
@@ -156,7 +158,7 @@ class InKernel:
         return {name: dict(counters) for name, counters in counted.items()}
 
     def _count_netems(self, netlink: IPRoute, state: KernelState) -> dict[str, Counter[str]]:
-        """The counters of those that are there, without the frames of ours that hold up the queue or did."""
+        """The counters of the present netems, without the frames of ours that hold or held the queue."""
         counted = {name: Counter(counters_of(qdisc)) for name, qdisc in self._qdiscs(netlink, state)}
         if "bottleneck" in counted:
             waiting = int(self._holds)
@@ -167,12 +169,12 @@ class InKernel:
         return counted
 
     def close(self) -> None:
-        """Let go of the programs, whose filters `clear` has taken away."""
+        """Release the programs, whose filters `clear` has removed."""
         for program in self._programs.values():
             self._let_go(program)
 
     def _is_news(self, name: str, present: Stages, target: Stages) -> bool:
-        """Whether a netem is to be told anything; what it cannot show is as it was sent."""
+        """Whether a netem has to be changed; settings that it does not show count as they were sent."""
         here, there = target.named[name], present.named[name]
         assert isinstance(here, Netem) and isinstance(there, Netem)
         return here != self._sent.named[name] or bool(differences(here, there))
@@ -183,12 +185,12 @@ class InKernel:
         change_netem(netlink, index, replace(netem, seed=None) if seeded_so else netem)
 
     def _with_room(self, bottleneck: Netem) -> Netem:
-        """As it has to be while a frame of ours takes a place."""
+        """The netem with the additional place for a frame of ours."""
         room = 1 if self._holds and bottleneck.limit_packets < MOST_PACKETS else 0
         return replace(bottleneck, limit_packets=bottleneck.limit_packets + room)
 
     def _end_hold(self, netlink: IPRoute, state: KernelState) -> None:
-        """Take away the netem that a frame of ours holds up: nothing else lets it go on."""
+        """Remove the netem that a frame of ours holds: it cannot be released in another way."""
         counted = self._count_netems(netlink, state).get("bottleneck", Counter())
         counted["dropped_packets"] += counted.pop("waiting_packets", 0)
         del counted["waiting_bytes"]
@@ -254,7 +256,7 @@ class InKernel:
         return int(state.links[self._direction.entrance.ifb_name]["index"])
 
     def _qdiscs(self, netlink: IPRoute, state: KernelState) -> Iterator[tuple[str, Any]]:
-        """Yield the qdisc message of each netem; a bottleneck that nothing is led through is none."""
+        """Yield the qdisc message of each netem, without a bottleneck to which no frames are redirected."""
         entrance = self._direction.entrance
         device = state.links.get(entrance.ifb_name)
         if device is not None and redirects(netlink, entrance, device["index"]):

@@ -1,7 +1,6 @@
-"""The gate, at a link's entrance: what a link asks of it, its rule, the program with that rule, and what it reads back.
-
-It turns away frames that are too long, or that find a queue full which is not counted in packets, and marks ECN-capable
-packets. If these are marked by the queue, the gate holds queues in packets too: one place has to count both. A packet
+"""The gate at a link's entrance: the rule that a link needs, the program with that rule, and reading it back. It drops
+frames that are too long, or that find a queue full which is not counted in packets, and marks ECN-capable packets. If
+the queue level decides the marks, the gate also limits queues in packets: both must be counted in one place. A packet
 passes it before the bottleneck. The program is `bpf/programs/gate.bpf.c`.
 """
 
@@ -20,15 +19,16 @@ _NONE = 2**64 - 1
 
 
 _CERTAIN = 2**53
-"""The share of the draws that stands for a probability of 1."""
+"""The number of draws that corresponds to a probability of 1."""
 
 
 @dataclass(frozen=True)
 class Marking:
-    """Which of the ECN-capable packets that are taken are marked CE.
+    """The rule by which accepted ECN-capable packets are marked CE.
 
-    Each is drawn with the `probability` by the seed. Besides, packets are marked that find `threshold_packets` in the
-    queue, or `threshold_ns` of sending before them; None: there is no such threshold.
+    Each is drawn with the `probability` by the seed. In addition, packets are marked that find at least
+    `threshold_packets` in the queue, or `threshold_ns` of transmission time before them; None: there is no such
+    threshold.
     """
 
     probability: float = 0.0
@@ -37,7 +37,7 @@ class Marking:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no marking."""
+        """Refuse values that are no marking."""
         if not 0 <= self.probability <= 1:
             raise ValueError(f"marking: probability: expected 0..1, got {self.probability}")
         for value in (self.threshold_packets, self.threshold_ns):
@@ -46,7 +46,7 @@ class Marking:
 
     @property
     def share(self) -> int:
-        """The probability as the program has it, of 2^53: off by less than 6e-17."""
+        """The probability as the program has it, in 2^-53: its error is below 6e-17."""
         return round(self.probability * _CERTAIN)
 
 
@@ -54,9 +54,9 @@ class Marking:
 class Admission:
     """The rule of a link's entrance; None if there is none.
 
-    `queue_ns` is how far ahead of now the link may be busy after it took a frame; an idle link takes any. A frame
-    keeps it busy for its bytes and the overhead at `rate_bytes_per_s`; without a rate (0) it is never busy.
-    `queue_packets` is how many may wait or be sent at a time.
+    `queue_ns` is the largest backlog of the link, in transmission time, after it has accepted a frame; an idle link
+    accepts any frame. A frame keeps it busy for its bytes and the overhead at `rate_bytes_per_s`; without a rate (0) it
+    is never busy. `queue_packets` is how many may wait or be sent at a time.
     """
 
     mtu_bytes: int | None
@@ -67,7 +67,7 @@ class Admission:
     marking: Marking | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no rule."""
+        """Refuse values that are no rule."""
         counted = (self.queue_packets, self.marking.threshold_packets if self.marking else None)
         if any(number is not None and not 0 < number <= LONGEST_COUNTED_QUEUE for number in counted):
             raise ValueError(f"admission: packets: expected 1 to {LONGEST_COUNTED_QUEUE}, got {counted}")
@@ -78,11 +78,11 @@ class Admission:
 
     @property
     def longest_frame_bytes(self) -> int | None:
-        """A frame with its Ethernet header and without its checksum."""
+        """The length of a frame with its Ethernet header and without its checksum."""
         return None if self.mtu_bytes is None else self.mtu_bytes + ETHERNET_HEADER_BYTES
 
     def serialization_ns(self, frame_bytes: int) -> int:
-        """Return how long a frame keeps the link busy, as netem has it: cut off, not rounded."""
+        """Return the transmission time of a frame as netem computes it: rounded down."""
         if not self.rate_bytes_per_s:
             return 0
         return (frame_bytes + self.overhead_bytes) * 10**9 // self.rate_bytes_per_s
@@ -158,7 +158,7 @@ def _queue_ns(link: LinkSpec, rtt_ns: int) -> int | None:
 
 
 class GateStage(ProgramStage):
-    """The rule by which frames that come in at an interface are taken, before they are led elsewhere."""
+    """The rule by which incoming frames at an interface are accepted, before they are redirected."""
 
     _program = "gate"
     _parent = INGRESS_FILTERS
@@ -184,15 +184,18 @@ class GateStage(ProgramStage):
         return stage
 
     def replace(self, admission: Admission) -> None:
-        """Change the rule between two frames. What is in the queue stays there, as it does in netem."""
+        """Change the rule between two frames. Frames in the queue stay, as in netem."""
         self._write(admission, self._read()[self._hold_at])
 
     def hold_until(self, ns: int) -> None:
-        """Tell that the link sends nothing before a time of CLOCK_MONOTONIC; 0: it sends."""
+        """Set the time of CLOCK_MONOTONIC before which the link sends nothing; 0: no limit."""
         self._write(self.read_back(), ns)
 
     def read_back(self) -> Admission:
-        """Return the rule that the kernel has. Its probability is as it was written if the share in use is of that."""
+        """Return the rule that the kernel has.
+
+        Its probability is the written one if the kernel's share belongs to it.
+        """
         overhead, longest, queue_ns, rate, _, queue_packets, probability, share, mark_ns, mark_packets, seed = (
             self._read()
         )

@@ -1,6 +1,6 @@
 """Requests to the kernel for our stages, one at a time: netems, filters, intermediate devices.
 
-In which order, and what of it is already there, is `direction`'s; whose interfaces these are, `ports`'.
+`direction` decides their order and what is already present; `ports` checks the interfaces.
 """
 
 import errno
@@ -24,14 +24,14 @@ from owlt.emulator.kernel.rtnetlink import IPRoute, NetlinkError
 
 ROOT = 0xFFFF_FFFF
 PROGRAM, REDIRECT = 1, 2
-"""Priorities of filters: what comes first, comes first."""
+"""Priorities of filters; lower ones are applied first."""
 _NO_AUTOMATIC_ADDRESS = 1  # IN6_ADDR_GEN_MODE_NONE
 
 
 def clear(netlink: IPRoute, state: KernelState, port: Port) -> None:
     """Remove what any emulator put at a port. All packets in flight are lost.
 
-    The redirection goes before the device that it leads to, so that no packet is led to nowhere.
+    The redirection is removed before its target device, so that no packet is redirected to a missing device.
     """
     for qdisc in state.qdiscs_of(port.index):
         if qdisc["handle"] == HANDLE:
@@ -43,7 +43,7 @@ def clear(netlink: IPRoute, state: KernelState, port: Port) -> None:
 
 
 def clear_orphans(netlink: IPRoute, state: KernelState) -> None:
-    """Take away our devices behind ports that are no more."""
+    """Remove our devices of ports that no longer exist."""
     there = {f"{IFB_PREFIX}{link['index']}" for link in state.links.values()}
     for name, link in state.links.items():
         if name.startswith(IFB_PREFIX) and name not in there:
@@ -52,7 +52,7 @@ def clear_orphans(netlink: IPRoute, state: KernelState) -> None:
 
 @contextmanager
 def refused(what: str) -> Iterator[None]:
-    """Turn the kernel's refusal into ours."""
+    """Raise our exception for a refusal of the kernel."""
     try:
         yield
     except NetlinkError as error:
@@ -74,7 +74,7 @@ def refusal_text(error: NetlinkError) -> str:
 
 
 def add_redirect(netlink: IPRoute, entrance: int, device: int) -> None:
-    """Lead all that comes in at an interface with a clsact qdisc to the way out of a device."""
+    """Redirect all incoming frames of an interface with a clsact qdisc to the egress of a device."""
     netlink.tc(
         "add-filter",
         "matchall",
@@ -87,7 +87,7 @@ def add_redirect(netlink: IPRoute, entrance: int, device: int) -> None:
 
 
 def add_program(netlink: IPRoute, index: int, parent: int, program: int, name: str) -> None:
-    """Let all frames of an interface with a clsact qdisc pass an eBPF program first, which decides by itself."""
+    """Attach an eBPF program as the first filter (direct action) of an interface with a clsact qdisc."""
     netlink.tc(
         "add-filter",
         "bpf",
@@ -103,7 +103,7 @@ def add_program(netlink: IPRoute, index: int, parent: int, program: int, name: s
 
 @contextmanager
 def clsact(netlink: IPRoute, index: int) -> Iterator[None]:
-    """Make a clsact for a filter that is added within, so that it is recognised as ours."""
+    """Make a clsact for a filter that is added within the context, so that it is recognised as ours."""
     try:
         netlink.tc("add", "clsact", index=index)
     except NetlinkError as error:
@@ -117,7 +117,7 @@ def clsact(netlink: IPRoute, index: int) -> Iterator[None]:
 
 
 def remove_empty_clsact(netlink: IPRoute, index: int) -> None:
-    """Take away a clsact that has no filter any more."""
+    """Remove a clsact without filters."""
     if not filter_handles(netlink, index):
         netlink.tc("del", "clsact", index=index)
 
@@ -143,7 +143,7 @@ def change_netem(netlink: IPRoute, index: int, netem: Netem) -> None:
 
 
 def redirects(netlink: IPRoute, entrance: Port, device: int) -> bool:
-    """Return whether what comes in at a port is led to a device."""
+    """Return whether the incoming frames of a port are redirected to a device."""
     for message in netlink.get_filters(index=entrance.index, parent=INGRESS_FILTERS):
         matched = message.get_attr("TCA_OPTIONS") if message.get_attr("TCA_KIND") == "matchall" else None
         action = matched and matched.get_nested("TCA_MATCHALL_ACT", "TCA_ACT_PRIO_1", "TCA_ACT_OPTIONS")

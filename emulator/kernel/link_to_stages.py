@@ -1,7 +1,7 @@
 """The stages that each direction of a channel needs in the kernel, and the link that actual stages carry out.
 
-A direction has at most four stages. Where packets come in, the *gate* (eBPF) turns away frames that are too long or
-find a queue full that is not counted in packets, and the *bottleneck* (netem) holds the rate limit and its queue. Where
+A direction has at most four stages. Where packets come in, the *gate* (eBPF) drops frames that are too long or, unless
+the queue is counted in packets, find it full, and the *bottleneck* (netem) holds the rate limit and its queue. Where
 they go out, the *errors* stage (eBPF) flips random bits, or hits the bits or packets of a pattern, and the *pipe*
 (netem) holds the delay, its jitter, and what netem can do to packets. In one netem, or one below the other, the queue
 limit would count the packets in flight too, and a long pipe would overflow its queue. Because the stages are separate,
@@ -49,7 +49,7 @@ class Stages:
 def stages_of(link: LinkSpec, rtt_ns: int = 0, drawn_seed: int = 0) -> Stages:
     """Return the stages that the kernel needs for a link. netem has the rate in whole bytes a second.
 
-    A queue in bandwidth-delay products needs the round trip of light; programs of a link without a seed draw by
+    A queue in bandwidth-delay products needs the round-trip propagation delay; programs of a link without a seed use
     the `drawn_seed`.
     """
     seed = link.seed if link.seed is not None else drawn_seed
@@ -69,12 +69,12 @@ def retaining_netems(target: Stages, present: Stages, keeps_order: bool) -> Stag
 
 
 def _neutral(keeps_order: bool) -> Netem:
-    """A netem that lets packets pass as they come."""
+    """A netem that does not change packets."""
     return Netem(MOST_PACKETS, rate_bytes_per_s=netem.NO_RATE_BYTES_PER_S if keeps_order else 0)
 
 
 def link_of(actual: Stages, specified: LinkSpec) -> LinkSpec:
-    """Return the link that the kernel's actual stages carry out.
+    """Return the link that the kernel's actual stages implement.
 
     Values that the kernel cannot show (a jitter's table, the unit of a queue) and fields without effect are those of
     `specified`; a seed that the kernel chose is missing.
@@ -181,7 +181,7 @@ def _errors(link: LinkSpec, seed: int) -> ErrorProcess | None:
 
 
 def _pipe(link: LinkSpec) -> Netem | None:
-    """During an outage that drops, netem loses all, and makes no duplicates that it would not."""
+    """The pipe of a link. During an outage that drops, netem loses all packets, and duplicates none."""
     cut = not link.up and link.while_down == "drop"
     corrupt, lost = (0.0, link.packet_error_rate) if link.error_effect == "drop" else (link.packet_error_rate, 0.0)
     spread_ns, table = _spread(link)

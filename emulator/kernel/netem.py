@@ -18,9 +18,9 @@ from owlt.emulator.channel.text import WIDEST_TABLE_VALUE
 
 _DRAWS = 2**32
 ALWAYS = _DRAWS - 1
-"""The threshold that every draw meets."""
+"""The threshold that no draw exceeds."""
 NO_RATE_BYTES_PER_S = 10**15
-"""A rate at which no packet takes a nanosecond: it limits nothing, but with a rate netem keeps packets in order."""
+"""A rate at which each packet takes less than 1 ns: it limits nothing, but with a rate netem keeps packets in order."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Netem:
     """The settings of a netem that this project uses; see tc-netem(8).
 
     The delay of each packet is `delay_ns` plus `jitter_ns` times a value of the `delay_table`, in 8192ths. The kernel
-    does not show the table: read back it is empty. `extras` names what a netem found in the kernel does beyond all
-    this (slots, correlations, ...); we ask for none.
+    does not show the table: read back it is empty. `extras` names further effects of a netem that was read from the
+    kernel (slots, correlations, ...); we set none.
     """
 
     limit_packets: int

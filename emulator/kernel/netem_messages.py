@@ -107,7 +107,10 @@ tcmsg.plugins["netem"] = SimpleNamespace(options=_Options, stats2=_Counters)
 
 
 def options(netem: Netem) -> dict[str, Any]:
-    """Return the options of a request. Every setting is there but the seed: netem keeps what it is not told of."""
+    """Return the options of a request.
+
+    It has every setting except the seed: netem keeps attributes that are missing.
+    """
     return {
         "latency_ticks": 0,  # the 64-bit attribute counts instead
         "limit": netem.limit_packets,
@@ -189,7 +192,7 @@ def _loss(model: LossThresholds) -> dict[str, Any]:
 
 
 def _loss_of(found: Any) -> LossThresholds | None:
-    """A model with other than a certain loss in the bad state and none in the good one is not one of ours."""
+    """The loss model in a dump. Ours lose every packet in the bad state and none in the good one."""
     if found is None:
         return None
     states, two = found.get_attr("NETEM_LOSS_GI"), found.get_attr("NETEM_LOSS_GE")

@@ -1,9 +1,8 @@
 """The interfaces of this machine: what is there, what the emulator may shape, and that no other emulator serves it.
 
-Shaping the interface of the management network or of the default route would lock everybody out, and a queueing
-discipline that another program put there is not ours to remove. `survey` reads the interfaces and queueing disciplines
-in two dumps: in a guest each question to the kernel costs milliseconds, and an answer that is put together from one
-moment cannot contradict itself.
+Shaping the interface of the management network or of the default route would lock all users out, and a queueing
+discipline of another program must not be removed. `survey` reads the interfaces and queueing disciplines in two dumps:
+in a guest each request to the kernel costs milliseconds, and values from a single moment are consistent.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ class KernelState:
 
 
 NOTHING = KernelState({}, ())
-"""As far as our own stages go, what is there once all is cleared."""
+"""The state without any of our stages."""
 
 
 def survey(netlink: IPRoute, whose: bool = True) -> KernelState:
-    """Ask the kernel; `whose` a clsact is costs two more questions for each."""
+    """Read the state from the kernel; the owner of each clsact costs two more requests."""
     links = {link.get_attr("IFLA_IFNAME"): link for link in netlink.get_links()}
     qdiscs = tuple(netlink.get_qdiscs())
     clsacts = [qdisc["index"] for qdisc in qdiscs if whose and qdisc.get_attr("TCA_KIND") == "clsact"]
@@ -80,7 +79,7 @@ _UPPER_KINDS = ("vlan", "macvlan", "ipvlan", "macsec")
 
 @dataclass(frozen=True)
 class Port:
-    """An interface to shape. The index is the kernel's and another when the interface is made anew."""
+    """An interface to shape. The kernel's index changes when the interface is created again."""
 
     name: str
     index: int
@@ -100,7 +99,7 @@ def find_port(state: KernelState, name: str) -> Port | None:
 def checked_port(state: KernelState, residents: Mapping[int, Sequence[str]], name: str) -> Port:
     """Return the port, or raise PortRefused with everything that speaks against shaping it.
 
-    What lives on the bridge that it belongs to lives on it.
+    Addresses and routes of its bridge count as its own.
     """
     port = find_port(state, name)
     if port is None:
@@ -135,7 +134,7 @@ def _uppers(state: KernelState, below: set[int | None]) -> list[tuple[str, int]]
 
 
 def residents(netlink: IPRoute) -> Mapping[int, list[str]]:
-    """Return who lives on which interface, by its index: addresses and default routes, in words."""
+    """Return the users of each interface, by its index: addresses and default routes, in words."""
     reasons: defaultdict[int, list[str]] = defaultdict(list)
     for message in netlink.get_addr():
         address = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")

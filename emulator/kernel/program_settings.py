@@ -38,7 +38,7 @@ class ErrorProcess:
     block_bytes: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no process."""
+        """Refuse values that are no error process."""
         if not 0 <= self.rate <= 1:
             raise ValueError(f"error rate: expected 0..1, got {self.rate}")
         if self.rate and self.positions:
@@ -64,7 +64,7 @@ class Factor:
 
 
 def factor_of(rate: float) -> Factor:
-    """Return the factor for a rate over 0; it is 0 for a rate of 1, where an error follows upon an error."""
+    """Return the factor for a rate over 0; it is 0 for a rate of 1, where every unit has an error."""
     if rate == 1:
         return Factor(0, 0)
     mantissa, exponent = frexp(-1 / log1p(-rate))
@@ -83,7 +83,8 @@ def rate_of(factor: Factor) -> float:
 
 @cache
 def logarithms_of_mantissas() -> tuple[int, ...]:
-    """Return ln(m) * 2^58 of 1 <= m <= 2, in 4096 equal steps; lines between them are 7.5e-9 too low at most."""
+    """Return ln(m) * 2^58 of 1 <= m <= 2, in 4096 equal steps; linear interpolation between them is at most 7.5e-9 too
+    low."""
     rows = 1 << _LOG_BITS
     return tuple(round(ldexp(log1p(row / rows), _LOG_SCALE)) for row in range(rows + 1))
 

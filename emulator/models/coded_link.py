@@ -1,4 +1,4 @@
-"""The frame error rate of a coded link, and what its coding takes of the rate.
+"""The frame error rate of a coded link, and the share of the rate that its coding uses.
 
 TM and AOS, CCSDS 131.0-B: Reed-Solomon codewords of 255 symbols of 8 bits with 223 or 239 of data, interleaved; each
 coded frame has a sync marker of 4 bytes in front. The decoder corrects up to 16 or 8 symbols of a codeword and marks
@@ -22,7 +22,7 @@ SYNC_MARKER_BYTES = 4
 DATA_SYMBOLS = {"rs-223": 223, "rs-239": 239}
 """The Reed-Solomon codes by name."""
 INTERLEAVING_DEPTHS = (1, 2, 3, 4, 5, 8)
-"""Those that CCSDS 131.0-B has."""
+"""The interleaving depths of CCSDS 131.0-B."""
 CORRECTED_BITS = {"bch-sec": 1, "bch-ted": 0}
 """The BCH code by the mode of its decoder: wrong bits that it corrects in a codeblock, and accepts in the start
 sequence (single error correction, triple error detection)."""
@@ -38,7 +38,7 @@ LONGEST_TC_FRAME_BYTES = 1024
 
 @dataclass(frozen=True)
 class CodedFrame:
-    """What a TM or AOS frame with Reed-Solomon codewords has, in bytes."""
+    """The contents of a TM or AOS frame with Reed-Solomon codewords, in bytes."""
 
     code: str
     interleaving: int
@@ -51,13 +51,13 @@ class CodedFrame:
 
     @property
     def coded_bytes(self) -> int:
-        """Sent by the link: data, header, parity and sync marker."""
+        """The bytes that the link sends: data, header, parity and sync marker."""
         return CODEWORD_SYMBOLS * self.interleaving + SYNC_MARKER_BYTES
 
 
 @dataclass(frozen=True)
 class CommandFrame:
-    """What a TC frame in a CLTU of its own has, in bytes."""
+    """The contents of a TC frame in a CLTU of its own, in bytes."""
 
     code: str
     data_bytes: int
@@ -66,24 +66,27 @@ class CommandFrame:
 
     @property
     def codeblocks(self) -> int:
-        """The last one is filled up."""
+        """The number of codeblocks; the last one is padded."""
         return ceil((self.data_bytes + self.header_bytes) / CODEBLOCK_DATA_BYTES)
 
     @property
     def coded_bytes(self) -> int:
-        """Sent by the link: start sequence, codeblocks and tail sequence."""
+        """The bytes that the link sends: start sequence, codeblocks and tail sequence."""
         return START_SEQUENCE_BYTES + CODEBLOCK_BYTES * self.codeblocks + TAIL_SEQUENCE_BYTES
 
 
 def bit_error_rate_of(eb_over_n0_db: float, code: str) -> float:
-    """Of coherent BPSK or QPSK before decoding, where Eb is the energy of a bit of data: the code's rate lowers it."""
+    """The bit error rate of coherent BPSK or QPSK before decoding.
+
+    Eb is the energy of a bit of data, which the code rate distributes over more bits.
+    """
     bch_rate = CODEBLOCK_DATA_BYTES / CODEBLOCK_BYTES
     code_rate = DATA_SYMBOLS[code] / CODEWORD_SYMBOLS if code in DATA_SYMBOLS else bch_rate
     return 0.5 * erfc(sqrt(10 ** (eb_over_n0_db / 10) * code_rate))
 
 
 def frame_error_rate(frame: CodedFrame, bit_error_rate: float) -> float:
-    """Of frames whose bits are wrong independently: interleaving spreads bursts, so this is what it aims at."""
+    """The error rate of frames with independent bit errors, which interleaving is meant to achieve."""
     symbol_errors = -expm1(8 * log1p(-bit_error_rate))
     correctable = (CODEWORD_SYMBOLS - DATA_SYMBOLS[frame.code]) // 2
     lost = float(binom.sf(correctable, CODEWORD_SYMBOLS, symbol_errors))
@@ -91,7 +94,7 @@ def frame_error_rate(frame: CodedFrame, bit_error_rate: float) -> float:
 
 
 def command_error_rate(frame: CommandFrame, bit_error_rate: float) -> float:
-    """Of TC frames whose bits are wrong independently."""
+    """The error rate of TC frames with independent bit errors."""
     correctable = CORRECTED_BITS[frame.code]
     intact = binom.logcdf(correctable, 8 * START_SEQUENCE_BYTES, bit_error_rate)
     intact += frame.codeblocks * binom.logcdf(correctable, CODEWORD_BITS, bit_error_rate)

@@ -35,9 +35,9 @@ from owlt.emulator.models.sky import LIGHT_KM_PER_S, GroundPoint, Values, elevat
 
 EARTH_RADIUS_KM = 6378.135
 GRAVITATION_KM3_PER_S2 = 398_600.8
-"""Of WGS 72, which SGP4 uses."""
+"""The gravitational parameter of WGS 72, which SGP4 uses."""
 _EPOCH_JD = 2433281.5
-"""Of SGP4's dates: 1949-12-31."""
+"""The epoch of SGP4's dates: 1949-12-31."""
 
 
 class NotATle(ValueError):
@@ -145,7 +145,7 @@ class Route:
     seconds: Values
     delay_s: Values
     satellites: tuple[int, ...]
-    """How many the path has at each moment."""
+    """The number of satellites on the path at each moment."""
     handovers: tuple[int, ...]
     """The indices of the moments from which either ground point has another satellite."""
 
@@ -243,10 +243,13 @@ NODE_GAP_DEG = 2.0
 """Nodes that are further apart from each other than this belong to two planes."""
 INCLINATION_RANGE_DEG = 2.0
 ALTITUDE_RANGE_KM = 20.0
-"""Greatest distances from the median. Two satellites 20 km apart in altitude move 0.9 degrees apart in an hour."""
+"""The greatest distance from the median altitude.
+
+Two satellites 20 km apart in altitude move 0.9 degrees apart in an hour.
+"""
 LEAST_IN_A_PLANE = 3
 MOST_DAYS_FROM_EPOCH = 14
-"""The place along the orbit that SGP4 gives is wrong by 1 to 3 km more each day."""
+"""The error of SGP4's position along the orbit grows by 1 to 3 km each day."""
 USUAL_GAPS = 1.5
 MOST_NAMES = 5
 
@@ -270,7 +273,7 @@ class TleConstellation:
     """The number of satellites of each plane, by node."""
     altitude_km: float
     inclination_deg: float
-    """Medians."""
+    """The median inclination."""
 
 
 @dataclass(frozen=True)
@@ -279,11 +282,11 @@ class _Orbits:
 
     node_deg: Values
     inclination_deg: Values
-    """The mean one of the elements, as are the altitudes."""
+    """The mean inclination of the elements; the altitudes are mean ones too."""
     latitude_deg: Values
     """The argument of latitude: the angle in the orbit from the ascending node."""
     altitude_km: Values
-    """Of the semi-major axis."""
+    """The altitude of the semi-major axis."""
 
 
 def constellation_of(satellites: list[Any], start: datetime, seconds: Values) -> TleConstellation:
@@ -340,7 +343,8 @@ def _adjacent(planes: list[Indices], node_deg: Values) -> list[tuple[Indices, In
 
 
 def _links_between(west: Indices, east: Indices, latitude_deg: Values) -> set[tuple[int, int]]:
-    """At most one for each satellite: the assignment whose distances along the orbit are the most alike."""
+    """The links between two planes, at most one for each satellite: the assignment with the most equal distances along
+    the orbit."""
     spacing_deg = 360 / max(len(west), len(east))
     ahead_deg = latitude_deg[east][None, :] - latitude_deg[west][:, None]
     usual_deg = (_mean_deg(ahead_deg, spacing_deg) + spacing_deg / 4) % spacing_deg - spacing_deg / 4
@@ -364,7 +368,7 @@ def _pair(one: Any, other: Any) -> tuple[int, int]:
 
 
 def _orbits(satellites: list[Any], start: datetime, seconds: Values) -> _Orbits:
-    """At the first of some moments. Raises NoConstellation if SGP4 does not reach the last one."""
+    """The orbits at the first of some moments. Raises NoConstellation if SGP4 cannot compute the last one."""
     at = times(start, numpy.array([seconds[0], seconds[-1]]))
     states = [each.at(at) for each in satellites]
     lost = [each for each, state in zip(satellites, states, strict=True) if not numpy.isfinite(state.position.km).all()]
@@ -423,6 +427,6 @@ def _require_planes(satellites: list[Any], planes: list[Indices]) -> None:
 
 
 def _names(satellites: list[Any]) -> str:
-    """The first ones by name."""
+    """The names of the first satellites."""
     named = ", ".join(each.name for each in satellites[:MOST_NAMES])
     return named + (f" and {len(satellites) - MOST_NAMES} more" if len(satellites) > MOST_NAMES else "")

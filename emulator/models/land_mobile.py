@@ -33,20 +33,20 @@ class Loo:
 
     mean_db: float
     deviation_db: float
-    """Of the direct signal."""
+    """The standard deviation of the direct signal."""
     multipath_db: float
     """Mean power of the multipath signal."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """States from unshadowed to deeply shadowed, and how one follows upon another."""
+    """States from unshadowed to deeply shadowed, and the transitions between them."""
 
     states: tuple[Loo, ...]
     shares: tuple[float, ...]
-    """Of the distance in each state, in the long run."""
+    """The share of the distance in each state, in the long run."""
     transitions: tuple[tuple[float, ...], ...]
-    """From each state (row) to each, at the end of each frame."""
+    """The probability of a transition from each state (row) to each, at the end of each frame."""
     frame_m: float
     correlation_m: float
 
@@ -120,13 +120,13 @@ def _correlated(values: Values, correlation: float) -> Values:
 
 
 BITS_PER_SYMBOL = 2.3
-"""Of the first attempt. Calibrated on the share of packets that seed 003 (Tauran et al. 2017, tables 1 and 2) has as
-"HARQ success" at 7 to 13 dB: docs/harq-calibration.svg."""
+"""The bits per symbol of the first attempt. Calibrated on the share of packets that seed 003 (Tauran et al. 2017,
+tables 1 and 2) has as "HARQ success" at 7 to 13 dB: docs/harq-calibration.svg."""
 SYMBOLS = 1000
 TABLE_ENTRIES = 10
-"""Of the delays in a step: each stands for 10 % of the packets."""
+"""The number of delays in the table of a step: each represents 10 % of the packets."""
 AVERAGE_TABLE_ENTRIES = 100
-"""Of the delays in a channel that does not change."""
+"""The number of delays in the table of a channel that does not change."""
 
 
 @dataclass(frozen=True)

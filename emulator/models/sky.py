@@ -95,9 +95,12 @@ TARGETS = {
     "moon": "moon",
     "l2": "",
 }
-"""What light times are computed for, and its name in the ephemeris. L2 is computed from the Sun and the Earth."""
+"""The bodies for which light times are computed, and their names in the ephemeris.
+
+L2 is computed from the Sun and the Earth.
+"""
 SUN_TO_EARTH_AND_MOON = 328_900.5596
-"""Ratio of masses (IAU 2009)."""
+"""The ratio of the masses (IAU 2009)."""
 _ROUNDS = 4
 """The light time is a fixed point; each round multiplies its error by v/c, about 1e-4."""
 
@@ -108,10 +111,10 @@ class LightTimes:
 
     seconds: Values
     down_s: Values
-    """From the far body to the Earth."""
+    """The light time from the far body to the Earth."""
     up_s: Values
     elevation_deg: Values | None
-    """Of the body above the station's horizon; None without a station."""
+    """The elevation of the body above the station's horizon; None without a station."""
     sun_angle_deg: float
     """The least angle between the body and the Sun, as the Earth sees them."""
 
@@ -132,7 +135,7 @@ def light_times(target: str, station: GroundPoint | None, start: datetime, secon
 
 
 _Position = Callable[[Any], Values]
-"""Where something is at some times: km from the barycentre of the solar system, 3 x times."""
+"""The position of a body at some times: km from the barycentre of the solar system, 3 x times."""
 
 
 def _far_position(target: str) -> _Position:
@@ -156,7 +159,7 @@ def _one_way_s(source: _Position, destination: _Position, at: Any) -> Values:
 
 
 def _l2_km(at: Any) -> Values:
-    """Beyond the Earth, on the line from the Sun through the barycentre of Earth and Moon."""
+    """The position of L2: beyond the Earth, on the line from the Sun through the barycentre of Earth and Moon."""
     sun_km, earth_km = (bodies()[name].at(at).position.km for name in ("sun", "earth barycenter"))
     return numpy.asarray(earth_km + l2_share() * (earth_km - sun_km))
 

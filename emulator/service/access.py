@@ -31,7 +31,7 @@ class Credentials:
 
 
 def read_token(path: Path) -> str:
-    """Return the token in a file. Raises ValueError if others may read it, or if it is none, and OSError."""
+    """Return the token in a file. Raises ValueError if others may read the file, or if it has no token, and OSError."""
     with path.open(encoding="utf-8", errors="replace") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         token = file.read(_LONGEST_TOKEN + 2).strip()

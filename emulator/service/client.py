@@ -46,7 +46,7 @@ class EmulatorClient:
             expected = "https://..." if ca_file is not None else "http://... or https://..."
             raise ValueError(f"emulator URL: got {_without_token(url)!r}, expected {expected}")
         self.url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-        """Without the token."""
+        """The URL without the token."""
         self._token = token if token is not None else unquote(parts.password) if parts.password else None
         self._lease: str | None = None
         self._timeout_s = timeout_s
@@ -125,7 +125,7 @@ class EmulatorClient:
         return self._lease
 
     def adopt(self, lease: str) -> None:
-        """Go on with a lease that another client took: every further call of this client carries its id."""
+        """Continue with a lease that another client took: every further call of this client carries its id."""
         self._lease = lease
 
     def renew(self, seconds: float) -> None:
@@ -184,7 +184,7 @@ class EmulatorClient:
 
 
 def _step(error: Exception, ca_file: Path | str | None) -> str:
-    """What to check or do about a call without an answer."""
+    """The next step for the user after a call without an answer."""
     if not isinstance(error, ssl.SSLCertVerificationError) or error.verify_code == _CERTIFICATE_EXPIRED:
         return "is the service running, and is the URL right?"
     if ca_file is None:

@@ -266,7 +266,7 @@ class Emulator:
                 held.close()
 
     def _probed(self, netlink: IPRoute) -> dict[str, Any]:
-        """What the kernel can do does not change; finding out takes a while."""
+        """The capabilities of the kernel, probed once: they do not change, and probing takes a while."""
         self._capabilities = self._capabilities or probe(netlink)
         return self._capabilities
 
@@ -343,8 +343,8 @@ class Emulator:
     ) -> dict[str, Any]:
         """Give the kernel the links' stages and return the channel that it has, as it is written.
 
-        Raises ChannelRefused if the stages read back, compared whole, are not those that were given. Whatever goes
-        wrong, nothing is left of the channel then.
+        Raises ChannelRefused if the stages read back differ from those sent. After any error, nothing of the channel
+        remains.
         """
         try:
             return self._given(netlink, state, links, down_until_ns)
@@ -406,7 +406,7 @@ class Emulator:
             self._last_moment = moment
 
     def _forget_player(self) -> None:
-        """Whatever step it is at, it is no longer the one whose steps count."""
+        """Ignore the steps of the present player from now on."""
         player, self._player, self._last_moment = self._player, None, None
         if player is not None:
             player.stop()

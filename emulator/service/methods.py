@@ -1,4 +1,4 @@
-"""The methods of the service, which of them change something, and what a caller needs for these.
+"""The methods of the service, which of them change something, and the token and lease that these need.
 
 Each call goes through `Methods.call`, whether it came alone or within a system.multicall, so that nothing gets
 past the token and the lease.
@@ -64,7 +64,7 @@ def written_answer(answer: Any) -> bytes:
 
 
 class _Call(xmlrpc.client.Unmarshaller):
-    """Builds the values of a call, the deepest of which lies not too deep."""
+    """Builds the values of a call, with a limit on their depth."""
 
     def __init__(self) -> None:
         super().__init__(use_builtin_types=True)

@@ -1,4 +1,4 @@
-"""A timeline as it passes: each step is applied at its time, with seeds of its own, and its lateness is recorded.
+"""Plays a timeline: each step is applied at its time, with seeds of its own, and its lateness is recorded.
 
 Applying the links of a step to the kernel belongs to `emulator`.
 """

@@ -32,7 +32,7 @@ from owlt.emulator.service.methods import Methods
 
 @dataclass(frozen=True)
 class Limits:
-    """What the service accepts."""
+    """The limits of the service."""
 
     request_bytes: int = 2**24
     """A plain channel takes about 1 kB; an error pattern, a jitter table or a long timeline, many times that. Steps
@@ -238,7 +238,7 @@ class EmulatorServer(ThreadingMixIn, TCPServer):
                 super().finish_request(channel, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what should not have happened; the others are served. That connections break off is nothing new."""
+        """Log unexpected errors; other connections are served. Broken connections are normal and not logged."""
         if not isinstance(sys.exception(), OSError):
             log.exception("connection from %s", client_address[0])
 

@@ -27,7 +27,7 @@ class CompileError(Exception):
 
 
 def compile_program(source: Path) -> Path:
-    """Return the object of a source, compiled if need be. It appears at once, whole."""
+    """Return the object of a source, compiled if necessary. It appears atomically."""
     if (present := compiled_object(source)) is not None:
         return present
     compiler = shutil.which(COMPILER)

@@ -1,7 +1,7 @@
 """Compiled eBPF programs: where they are, and in the kernel, by way of the system's libbpf.
 
 An object is beside its source or in the user's cache, with a digest of its source and of the compiler's command. A
-stale one is refused. What libbpf warns of while it works is kept, for each thread, and is the reason when it fails.
+stale one is refused. Warnings of libbpf are kept for each thread, and are the reason if it fails.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OPTIONS = [
     *["-idirafter", f"/usr/include/{platform.machine()}-linux-gnu"],
     "-fdebug-compilation-dir=.",
 ]
-"""Of a compiler that runs in the source's directory, so that objects are equal wherever that is."""
+"""Options of the compiler, which runs in the source's directory, so that objects do not depend on its path."""
 
 
 def object_cache() -> Path:
@@ -42,7 +42,7 @@ def object_places(source: Path) -> list[Path]:
 
 
 def compiled_object(source: Path) -> Path | None:
-    """Return the object of a source as the source is now; None if it was not compiled since."""
+    """Return the object of the present source; None if it was not compiled since its last change."""
     places = object_places(source)
     return next((path for path in places if path.exists() and not is_stale(path, source)), None)
 
@@ -76,7 +76,7 @@ _messages = threading.local()
 
 
 class BpfError(Exception):
-    """A program that is not in the kernel, or a map of it that cannot be used. The text has the reason."""
+    """A program that could not be loaded, or a map of it that cannot be used. The text has the reason."""
 
 
 def find_object(name: str, directory: Path = PROGRAMS) -> Path:
@@ -93,9 +93,8 @@ def find_object(name: str, directory: Path = PROGRAMS) -> Path:
 
 
 class BpfObject:
-    """The programs and maps of one object file: a copy of their own, there until it is closed.
-
-    A filter holds on to its program beyond that, but the program loses what it calls: keep it as long as it is used.
+    """A separate copy of the programs and maps of one object file, until it is closed. A filter keeps its program after
+    that, but without the programs that it calls: keep this object as long as it is used.
     """
 
     def __init__(self, path: Path) -> None:
@@ -121,7 +120,7 @@ class BpfObject:
         self.close()
 
     def close(self) -> None:
-        """Let go of programs and maps. May be called again."""
+        """Release programs and maps. May be called again."""
         if self._handle is not None:
             self._library.bpf_object__close(self._handle)
             self._handle = None
@@ -134,7 +133,7 @@ class BpfObject:
         return int(self._library.bpf_program__fd(program))
 
     def write(self, map_name: str, value: bytes, locked: bool = False) -> None:
-        """Set the only value of a map; `locked`: all at once, by the lock that is in it."""
+        """Set the only value of a map; `locked`: atomically, with the lock in it."""
         flags = ctypes.c_uint64(_F_LOCK if locked else _ANY)
         code = self._library.bpf_map_update_elem(self._map(map_name), ctypes.byref(_FIRST), value, flags)
         if code:
@@ -200,7 +199,7 @@ def libbpf() -> Any:
 
 
 def _keep(level: int, form: bytes, values: int) -> int:
-    """Take a message of libbpf; its values are a va_list, which amd64 and arm64 pass by its address."""
+    """Keep a message of libbpf; its values are a va_list, which amd64 and arm64 pass by its address."""
     if level > _WARNING:
         return 0
     text = ctypes.create_string_buffer(_LONGEST_MESSAGE)
@@ -217,7 +216,7 @@ _KEEP = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_v
 
 
 def bpf_reason() -> str:
-    """Return why the kernel does not take them; empty if it does."""
+    """Return why the kernel refuses the programs; empty if it accepts them."""
     try:
         for name in ("errors", "gate"):
             BpfObject(find_object(name)).close()
