@@ -6,8 +6,8 @@
     short = runs.select(delay="10 ms", implementation=["ltp", "cfdp"])
     short.draw("goodput", x="packet_error_rate")
 
-docs/analysis.md describes it, docs/glossary.md the columns. What does the work is imported when it is needed, so that
-`import owlt` takes no time.
+docs/analysis.md describes it, docs/glossary.md the columns. The modules that do the work are imported when they are
+needed, so that `import owlt` is fast.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Table:
     """Runs, a row each: every planned run of a sweep, with the columns of `runs.csv`. Iterating yields the rows."""
 
     rows: tuple[dict[str, Any], ...]
-    """Of each run, a value for each column; None if the run has none. `pandas.DataFrame(table)` takes them."""
+    """A row for each run: a value for each column; None if the run has none. `pandas.DataFrame(table)` takes them."""
     order: tuple[str, ...] = field(default=(), repr=False)
     """The implementations in the order of the sweep, which decides their colours."""
 

@@ -1,4 +1,5 @@
-"""How owlt is installed here: as a clone or as a package; where its data and its cache are; what sets it up."""
+"""How owlt is installed here: as a clone or as a package; where its data and its cache are; which command sets it
+up."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def is_clone() -> bool:
 
 
 def cache_directory() -> Path:
-    """What owlt keeps for this user on this machine (XDG Base Directory Specification)."""
+    """The directory of owlt's cache for this user on this machine (XDG Base Directory Specification)."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "owlt"
 
 

@@ -1,4 +1,4 @@
-"""Checks of what a client asks for: a change, a channel that this kernel can carry out, the options of a certificate.
+"""Checks of a client's requests: a change, a channel that this kernel supports, the options of a certificate.
 
 Carrying the request out belongs to `emulator`.
 """

@@ -1,4 +1,4 @@
-"""The axes of a sweep's grid, one row each: what the key of an axis is, what its values are and where they are found.
+"""The axes of a sweep's grid, one row each: the key of an axis, its values and where they are found.
 
 Sweep files, rules, assertions, `--cell`, the points of a plan, the tables of results and the figures follow from these
 rows. How values look on a page (10⁻⁴, "unlimited rate") follows from their quantity: `reports.units.axis_text`.
@@ -14,7 +14,7 @@ from typing import Any
 from owlt.inputs.quantities import DELAY, DURATION, NAME, PROBABILITY, RATE, SIZE, Quantity
 
 VARIANT = "+"
-"""Between the name of an implementation and the parameters that a variant of it changes."""
+"""The separator between the name of an implementation and the parameters that a variant of it changes."""
 
 
 @dataclass(frozen=True)
@@ -22,18 +22,18 @@ class Axis:
     """One axis of the grid. Its place in AXES is its place in a sweep file and in a point of the grid."""
 
     key: str
-    """In a sweep and in its rules and assertions."""
+    """The key in a sweep and in its rules and assertions."""
     name: str
-    """Of one value, in a condition KEY=VALUE and as a setting of a figure."""
+    """The name of one value, in a condition KEY=VALUE and as a setting of a figure."""
     field: str
-    """Of a point of the grid; also the column of the tables of results."""
+    """The field of a point of the grid; also the column of the tables of results."""
     quantity: Quantity
     head: str
     """The head of its column in a matrix, or what comes before a value."""
     label: str
-    """Beside the axis of a figure, without unit."""
+    """The label beside the axis of a figure, without unit."""
     unit: str = ""
-    """Of the numbers along the axis of a figure."""
+    """The unit of the numbers along the axis of a figure."""
     per_unit: float = 1
     """One unit of these numbers in the base unit."""
 
@@ -66,12 +66,12 @@ AXES: dict[str, Axis] = {
         Axis("packet_error_rate", "packet_error_rate", "packet_error_rate", PROBABILITY, "PER", "packet error rate"),
     )
 }
-"""By key, in their order. The parameters of implementations are further axes, whose values are variants."""
+"""The axes by key, in their order. The parameters of implementations are further axes, whose values are variants."""
 BY_NAME = {axis.name: axis for axis in AXES.values()}
 LOADS = ("file_size", "duration")
-"""What is sent, or for how long: a sweep has one of these axes."""
+"""The axes of the load (a file, or a duration): a sweep has one of them."""
 CONDITIONS = tuple(sorted(AXES.keys() - {"implementations"}, key=lambda key: (key in LOADS, [*AXES].index(key))))
-"""The axes of a cell, which implementations share: the channel, then what is sent."""
+"""The axes of a cell, which implementations share: the channel, then the load."""
 OF_THE_LINK = ("rate", "delay", "packet_error_rate")
 """The axes that make a channel, or replace values of its profile."""
 QUANTITIES = tuple(key for key, axis in AXES.items() if axis.quantity is not NAME)

@@ -1,6 +1,5 @@
-"""A mistake in what a user wrote: what is wrong, where, what was expected and how to fix it.
-
-A mistake is a value, made where it is detected and passed on as it is; `Mistake.__str__` alone puts it into words.
+"""A mistake in a user's input: what is wrong, where, what was expected and how to fix it. A mistake is a value, made
+where it is detected and passed on unchanged; `Mistake.__str__` alone puts it into words.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ class Mistake:
         return cls(problem, expected, fix, Place(key=(name,)))
 
     def below(self, *key: str | int) -> Mistake:
-        """The same mistake where its own key is part of the value at `key`."""
+        """The mistake with its key placed below `key`."""
         return replace(self, where=replace(self.where, key=(*key, *self.where.key)))
 
     def at(self, where: Place) -> Mistake:
-        """The same mistake at another place."""
+        """The mistake at another place."""
         return replace(self, where=where)
 
 

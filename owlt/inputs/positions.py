@@ -13,7 +13,7 @@ class Positions:
         self._file = file
 
     def line(self, key: Key) -> int:
-        """The line of a key; of a missing one, the line of what would hold it."""
+        """The line of a key; for a missing key, the line of the mapping that would contain it."""
         return self.deepest(key)[1]
 
     def deepest(self, key: Key) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Delays, rates, sizes and queues as users write them, "25 ms" and "10 Mbit/s", to and from ns, bit/s and bytes.
 
 Units are decimal and case matters. A number without a unit is refused: 25 could be seconds or milliseconds. `Quantity`
-is what the values of an axis are: how one is read, how it is written, and whether it is whole.
+describes the values of an axis: how one is read, how it is written, and whether it is an integer.
 """
 
 import re
@@ -15,7 +15,7 @@ from owlt.inputs.mistake import Invalid, Mistake, got, unexpected
 
 UNLIMITED = "unlimited"
 SHORTEST_NS, LONGEST_NS = 10**7, 86_400 * 10**9
-"""Of the durations for which a sender may send."""
+"""The limits of the durations for which a sender may send."""
 
 _DELAY_UNITS_NS = {
     "ns": Decimal(1),
@@ -163,16 +163,16 @@ def unchanged(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Quantity:
-    """What the values of an axis are."""
+    """The kind of the values of an axis."""
 
     parse: Callable[[Any], Any]
-    """From a written value to a number in the base unit (None: unlimited), or to a name. Raises Invalid."""
+    """Converts a written value to a number in the base unit (None: unlimited), or to a name. Raises Invalid."""
     write: Callable[[Any], Any] = unchanged
-    """From a number or a name to a value as a file has it."""
+    """Converts a number or a name to a value as a file has it."""
     is_whole: bool = False
-    """Whether its numbers are whole: nanoseconds and bytes."""
+    """Whether its numbers are integers: nanoseconds and bytes."""
     parse_argument: Callable[[str], Any] | None = None
-    """From a value in an argument of a command, where everything is text; None: as in a file."""
+    """Converts a value in an argument of a command, where everything is text; None: as in a file."""
 
     def text(self, value: Any) -> str:
         """A value as written, in a message: "25 ms", "unlimited", "0.0001"."""

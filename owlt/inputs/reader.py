@@ -133,7 +133,7 @@ class NotYaml(Invalid):
 
 @dataclass(frozen=True)
 class Document:
-    """What a YAML file holds, and where in the file each key is."""
+    """The content of a YAML file, and the position of each key."""
 
     value: Any
     positions: Positions

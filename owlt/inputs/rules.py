@@ -1,5 +1,5 @@
-"""What a sweep says about points of its grid: axes that vary together, rules that take points out or add some, the
-baseline, and assertions such as {measure: goodput, at_least: 0.9, of: capacity, packet_error_rate: 0.0001}.
+"""A sweep's rules for points of its grid: axes that vary together, rules that exclude or include points, the baseline,
+and assertions such as {measure: goodput, at_least: 0.9, of: capacity, packet_error_rate: 0.0001}.
 
 They are read into plain values: for each axis, its values as they are written, ranges expanded. Applying the rules
 belongs to `orchestrator.planning.grid`, checking assertions to `reports.answer.assertions`.
@@ -157,7 +157,7 @@ def _with_interval(axis: dict[str, Any]) -> dict[str, Any]:
 _AXIS_SCHEMAS = {key: _axis_schema(axis.quantity) for key, axis in AXES.items()}
 _OF_QUANTITIES = {axis: _AXIS_SCHEMAS[axis] for axis in QUANTITIES}
 INTERVAL_SCHEMAS = _AXIS_SCHEMAS | {axis: _with_interval(schema) for axis, schema in _OF_QUANTITIES.items()}
-"""Of each axis, values and intervals, as `listed_or_interval` reads them."""
+"""The values and intervals of each axis, as `listed_or_interval` reads them."""
 Together = Annotated[AxisValues, BeforeValidator(_read_together), _schema(_OF_QUANTITIES, least=2)]
 Include = Annotated[AxisValues, BeforeValidator(_read_include), _schema(_AXIS_SCHEMAS)]
 Exclude = Annotated[
@@ -185,7 +185,7 @@ Baseline = Annotated[
 STATISTICS = ("median", "mean", "minimum", "maximum")
 BOUNDS = ("at_least", "at_most")
 REFERENCES = ("capacity", "rate")
-"""What a goodput can be a share of, beside that of another implementation."""
+"""The references of which a goodput can be a share, beside the goodput of another implementation."""
 
 
 def _parse_amount(value: object) -> float:
@@ -207,7 +207,7 @@ MEASURES: dict[str, Quantity] = {
     "utilisation": AMOUNT,
     "delivered": AMOUNT,
 }
-"""What can be asserted, and how a bound of it is written."""
+"""The measures that can be asserted, and how a bound of each is written."""
 SHARES = ("efficiency", "utilisation", "delivered")
 OF_THE_CHANNEL = ("goodput", "goodput_to_delivery")
 """The measures that can be a share of a reference of REFERENCES."""

@@ -126,14 +126,14 @@ class Advertised(BaseModel):
 
 
 class Sweep(BaseModel):
-    """What to compare, over which channels, how often.
+    """A sweep: the implementations, the channels, and the number of repetitions.
 
     The grid is the product of `implementations`, `file_size` or `duration`, `channel`, `rate`, `delay` (one way) and
     `packet_error_rate`, each a value, a list or a range, and of every parameter that has several values; `together`,
     `exclude` and `include` make it a part of that product (`orchestrator.planning.grid`). Every permutation runs
     `repetitions` times, all runs in an order drawn from `seed`. `channel` names profiles; without it, rate, delay and
-    packet error rate make the channel, the same both ways. With it, those that are given take the place of the
-    profile's, both ways.
+    packet error rate make the channel, the same both ways. With it, the given values replace those of the profile, in
+    both directions.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=as_left_out)

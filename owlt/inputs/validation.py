@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a document, as a mistake for each key."""
+"""The errors that pydantic finds in a document, as a mistake for each key."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _mistakes_at(key: Key, holder: Model, details: ErrorDetails, listed: set[Mod
 
 
 def _of_pydantic(key: Key, holder: Model, details: ErrorDetails) -> Mistake:
-    """A mistake that pydantic itself found: what it expected."""
+    """A mistake that pydantic itself found, with the value that it expected."""
     context = details.get("ctx", {})
     match details["type"]:
         case "value_error":
@@ -207,7 +207,7 @@ def _key(location: Key, root: Model) -> tuple[Key, Model]:
 
 
 def _below(name: str, holder: Model) -> tuple[Model, dict[int | str, Model]]:
-    """The model that a key holds; where it may be one of several, each by the value that tells which."""
+    """The model of a key's value; if there are several, each by the value that distinguishes them."""
     field = holder.model_fields[name]
     models = _models_in(field.annotation)
     if len(models) == 1:
@@ -240,7 +240,7 @@ def _suggestion(name: str, holder: Model, listed: set[Model]) -> str:
 
 
 Clock = Literal["exact", "skip", "real"]
-"""The clock of a rig: of a sweep, and of those that an implementation works on."""
+"""The clock of a rig, as in a sweep and in the list of clocks that an implementation supports."""
 
 
 def require_parameter(value: object) -> object:

@@ -1,6 +1,6 @@
 """The certificates of a sweep's channels, kept beside the runs: certificates/KEY.json of the results directory.
 
-What a certificate says is defined where it is measured: `emulator.certification.certificate`.
+The model of a certificate belongs to the measurement: `emulator.certification.certificate`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 SCHEMA_VERSION = current_version(CERTIFICATE_STEPS)
 DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError)
-"""What reading a damaged certificate raises."""
+"""The exceptions when a damaged certificate is read."""
 
 
 class Certified(BaseModel):
@@ -80,7 +80,7 @@ def certificate_or_problem(results: Path, key: str) -> tuple[Certificate | None,
 
 @lru_cache(maxsize=1_000)
 def _certificate_at(path: Path, _written: Signature | None) -> tuple[Certificate | None, str]:
-    """Of a file that many runs ask for, once while it does not change."""
+    """A certificate that many runs need, read once while the file does not change."""
     try:
         return _read(path), ""
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""The names of the files of a results directory, and what is read of small ones: sources, journal, written channels.
+"""The names of the files of a results directory, and the models of small ones: sources, journal, written channels.
 
 Only keys that readers need are named here; other keys are ignored. `results.record`, `results.plan` and
 `results.certificates` have a file each.
@@ -24,7 +24,7 @@ CERTIFICATES = "certificates"
 MACHINES = "machines"
 """The directory that has, by machine, the digest of each file that the packets depend on."""
 FAILURE_NAME = "analysis-failed.txt"
-"""Beside a run that could not be analysed: the reason in the first line, then the traceback."""
+"""The file beside a run that could not be analysed: the reason in the first line, then the traceback."""
 KEPT_NAME = "kept"
 """The directory, in that of a run, of the ends of its hosts' files."""
 DIGEST_LENGTH = 16
@@ -91,7 +91,7 @@ class _FromFile(BaseModel):
 
 
 class Step(_FromFile):
-    """What changes with a channel, and when, in the written form."""
+    """The changes of a channel at one time, in the written form."""
 
     at: str
     forward: dict[str, Any] = {}

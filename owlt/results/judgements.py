@@ -133,7 +133,7 @@ class Delivery:
 
     @property
     def place(self) -> int:
-        """0: it delivered every file; 1: some; 2: none."""
+        """The sort key. 0: it delivered every file; 1: some; 2: none."""
         return 2 if not self.delivered else int(not self.all_of_them)
 
 

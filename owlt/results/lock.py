@@ -29,7 +29,7 @@ from owlt.results.plain_files import make_directory, open_in_place, open_plain
 LOCK_NAME = "lock"
 MOST_LOCK_BYTES = 10_000
 WAITS_S = (0.05, 0.1, 0.2)
-"""Between attempts at a lock that another process holds."""
+"""The waiting times between attempts at a lock that another process holds."""
 
 
 class ResultsInUse(OwltError):
@@ -50,7 +50,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class LockState:
-    """Whether the lock is held, and by which process, as it wrote itself down."""
+    """Whether the lock is held, and the process that wrote its name into the file."""
 
     state: Literal["running", "ended", "killed", "unknown"]
     holder: Holder | None
@@ -100,7 +100,7 @@ def require_free(results: Path) -> None:
 
 @contextmanager
 def locked(results: Path) -> Iterator[Holder | None]:
-    """Hold the lock of a results directory, which is made if need be.
+    """Hold the lock of a results directory, which is created if necessary.
 
     Gives the holder on another machine that did not release the lock, None if there is none.
     Raises ResultsInUse when another process holds it, OwltError where the file system has no locks.

@@ -99,7 +99,7 @@ def read_plain(path: Name, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def read_plain_text(path: Name, most_bytes: int = MOST_BYTES) -> str:
-    """The same as text; what is not UTF-8 is replaced."""
+    """The content of a plain file as text; bytes that are not UTF-8 are replaced."""
     return read_plain(path, most_bytes).decode(errors="replace")
 
 
@@ -419,7 +419,7 @@ def _directory(path: Name, flags: int = os.O_PATH) -> int:
 
 
 def _naming(problem: OSError, path: Name) -> OSError:
-    """The same error, of the file that the caller named."""
+    """The error with the path that the caller named."""
     if isinstance(problem, NotPlain):
         return problem
     return OSError(problem.errno, problem.strerror, os.fspath(path))
@@ -458,7 +458,7 @@ def _open_at_once(path: str, flags: int, mode: int) -> int:
 
 
 def _open_by_hand(path: str, flags: int, mode: int) -> int:
-    """The same, one directory at a time."""
+    """A descriptor of the entry at a path, opened one directory at a time."""
     *parents, name = [part for part in path.split("/") if part not in ("", ".")] or ["."]
     here = os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -115,11 +115,12 @@ class PlanFile(BaseModel, Generic[Channel]):
     schema_version: Literal[7] = 7
     sweep: Sweep
     implementations: dict[str, Implementation]
-    """By name, in the order of the sweep; a variant for each value of a parameter that it varies."""
+    """The implementations by name, in the order of the sweep; a variant for each value of a parameter that it
+    varies."""
     channels: dict[str, Channel]
     """Every channel of the sweep, without seeds, by its key."""
     certifications: list[Batch]
-    """Performed before any run."""
+    """The batches of certifications, performed before any run."""
     batches: list[Batch]
     history: list[PlanChange] = []
     """One entry for each plan written into the results directory, oldest first; [] until the plan is written."""
@@ -137,7 +138,8 @@ class PlanFile(BaseModel, Generic[Channel]):
         return repetitions == sorted(repetitions)
 
     def place(self, permutation: Permutation, implementations: Sequence[str]) -> tuple[float, ...]:
-        """Where a permutation stands in tables: channel by channel, the implementations side by side in this order."""
+        """The position of a permutation in tables: channel by channel, the implementations side by side in this
+        order."""
         channels = self.sweep.channel_names
         return (
             channels.index(permutation.channel_name) if permutation.channel_name in channels else len(channels),

@@ -250,10 +250,10 @@ class HostCapture(BaseModel):
 
     interface: str
     stamps: str
-    """Who took its times: "host", the kernel; "adapter" or "adapter_unsynced", the card (pcap-tstamp(7))."""
+    """The source of its times: "host", the kernel; "adapter" or "adapter_unsynced", the card (pcap-tstamp(7))."""
     snaplen_bytes: int
     ring_bytes: int = 0
-    """Of tcpdump's ring; 0: not known."""
+    """The size of tcpdump's ring; 0: not known."""
     counters: CaptureCounters | None = None
     problem: str = ""
     """Why it has no counters, or is not complete."""
@@ -303,7 +303,7 @@ class Permutation(BaseModel):
 
     @property
     def load_text(self) -> str:
-        """What is sent, in words: "100 kB", or for how long: "600 s"."""
+        """The load in words: the size, "100 kB", or the duration, "600 s"."""
         return size_text(self.load) if self.duration_ns is None else duration_text(self.duration_ns)
 
     @property
@@ -407,13 +407,13 @@ class RunRecord(BaseModel):
     """On a lab rig, frames that the emulator's cards dropped or missed during the run: by the role of the host at the
     port, and by the name of the counter below /sys/class/net. {}: not known."""
     host_captures: dict[str, HostCapture] = {}
-    """By role; {}: none was requested."""
+    """The captures at hosts, by role; {}: none was requested."""
     host_refusals: dict[str, dict[str, int]] = {}
     """By role, packets that a program wanted to send and its host did not: `udp_refused`, datagrams for which a socket
     or the interface had no room, and `ip_discarded`, packets that IP did not send, those datagrams among them. {}: not
     known."""
     tcp: dict[str, HostTcp] = {}
-    """By role, if the session has TCP ports."""
+    """The TCP state of the hosts, by role, if the session has TCP ports."""
     machine_delay: MachineDelay | None = None
     """None on the clock exact, which the machine cannot delay, and for a run without packets."""
     versions: dict[str, str] = {}
@@ -431,7 +431,7 @@ class RunRecord(BaseModel):
 
     @property
     def load_text(self) -> str:
-        """What was sent, in words, as of its permutation."""
+        """The load in words, as of its permutation."""
         return self.permutation.load_text
 
 
@@ -445,11 +445,14 @@ class DamagedRecord(ResultsConflict):
 
 
 Signature = tuple[int, int, int]
-"""Of a file: inode, time of its last change in ns, size. A file that replaces another has another inode."""
+"""Identifies the state of a file: inode, time of its last change in ns, size.
+
+A file that replaces another has another inode.
+"""
 
 
 def signature(path: Path | str) -> Signature | None:
-    """What changes when a file is changed or replaced; None if there is no such file."""
+    """The signature of a file, which differs after it is changed or replaced; None if there is no such file."""
     try:
         status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -37,9 +37,9 @@ class Recorded:
     """The content of `runs/` of a results directory, compared with the plan."""
 
     records: dict[str, RunRecord] = field(default_factory=dict)
-    """By run."""
+    """The recorded runs, by run id."""
     damaged: dict[str, str] = field(default_factory=dict)
-    """By run, what is wrong with its record."""
+    """The problem of each damaged record, by run id."""
     strays: tuple[Path, ...] = ()
     """Files and directories that are not runs of the plan."""
 

@@ -16,10 +16,13 @@ from dataclasses import dataclass
 from owlt.results.record import MachineDelay, Outcome, ReasonCode, RunRecord
 
 MOST_OVERDUE = 0.02
-"""Of the session: the longest time for which packets may be late in the emulator. They are on the path that decides
-when the session ends."""
+"""The longest time for which packets may be late in the emulator, as a share of the session. They are on the path that
+decides when the session ends."""
 MOST_WAITED = 0.05
-"""Of the session: the longest time for which processes may wait for a processor. A wait need not delay the session."""
+"""The longest time for which processes may wait for a processor, as a share of the session.
+
+A wait need not delay the session.
+"""
 DISPATCH_NS = 6_000
 """The longest mean time that a quiet machine takes to dispatch a ready thread: not counted as a wait. 40 runs of
 five implementations on a quiet machine had 2.2 to 5.2 µs, except two that were disturbed."""

@@ -13,7 +13,7 @@ from typing import Any
 Values = Mapping[str, Any]
 Step = Callable[[Values], dict[str, Any]]
 Steps = Mapping[int, Step]
-"""By the version that the step starts from; the versions are consecutive."""
+"""Upgrade steps by the version that they start from; the versions are consecutive."""
 
 VERSION_KEY = "schema_version"
 
@@ -51,7 +51,7 @@ def upgraded(values: Any, steps: Steps) -> Any:
 
 
 def renamed(values: Values, names: Mapping[str, str]) -> dict[str, Any]:
-    """The same values in the same order, under new names where `names` has one."""
+    """The values in the same order, under the new names in `names`."""
     return {names.get(name, name): value for name, value in values.items()}
 
 
@@ -59,7 +59,7 @@ Change = Callable[[Any], Any]
 
 MOST_PLAN_BYTES = 256_000_000
 SOURCES_NAME = "sources.json"
-"""In a directory that combines several: where its runs come from (owlt.orchestrator.sweep.combining)."""
+"""The file in a directory that combines several with the origin of its runs (owlt.orchestrator.sweep.combining)."""
 
 LINK_QUANTITIES = {
     "delay_ns": ("delay", "{} ns"),
@@ -246,7 +246,7 @@ def _written(name: str, value: Any) -> tuple[str, Any]:
 
 
 def _changed(values: Values, **changes: Change) -> dict[str, Any]:
-    """The same values, those of some keys changed; a key that is missing stays missing."""
+    """The values with those of some keys changed; a missing key stays missing."""
     return {name: changes[name](value) if name in changes else value for name, value in values.items()}
 
 

@@ -209,7 +209,7 @@ class CriterionAnswer:
     regions: tuple[RegionAnswer, ...]
     verdicts: tuple[Verdict, ...]
     lines: tuple[Line, ...]
-    """One for each verdict."""
+    """A line for each verdict."""
 
     @property
     def certainty(self) -> str:

@@ -1,4 +1,4 @@
-"""An assertion as a value: what is measured, its bound, and the permutations that it is about."""
+"""An assertion as a value: the measure, its bound, and the permutations to which it applies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BOUNDS = ("at_least", "at_most")
 
 @dataclass(frozen=True)
 class Measured:
-    """What an assertion is about: a metric; None: the share of delivered files."""
+    """The measure of an assertion: a metric; None: the share of delivered files."""
 
     name: str
     metric: Metric | None
@@ -68,15 +68,15 @@ class Assertion:
     measured: Measured
     statistic: Statistic
     is_least: bool
-    """Whether the bound is the least value that meets it; else it is the greatest."""
+    """Whether the bound is the least value that meets the assertion; else it is the greatest."""
     bound: float
     reference: str | None
-    """What the bound is a share of: "capacity", "rate" or an implementation."""
+    """The reference of which the bound is a share: "capacity", "rate" or an implementation."""
     values: Mapping[str, Sequence[Any]]
-    """Of each axis that it is limited to, by its key: values and intervals."""
+    """The values and intervals to which it is limited, by the key of their axis."""
 
     def is_about(self, point: Point, implementation: str) -> bool:
-        """Whether it is about a permutation; an implementation stands for its variants, too."""
+        """Whether it applies to a permutation; an implementation includes its variants."""
         fields = point._asdict() | {"implementation": implementation}
         return implementation != self.reference and all(
             matches(axis, fields[AXES[axis].field], values) for axis, values in self.values.items()
@@ -96,7 +96,7 @@ class Assertion:
 
     @property
     def where(self) -> str:
-        """The permutations that it is about: "ltp, PER 0.0001"; "all permutations" without a limit."""
+        """The permutations to which it applies: "ltp, PER 0.0001"; "all permutations" without a limit."""
         return ", ".join(_values_text(axis, values) for axis, values in self.values.items()) or "all permutations"
 
     @property
@@ -153,7 +153,7 @@ def _interval_text(axis: Axis, bounds: AxisInterval) -> str:
 BITS = 8
 Verdict = Literal["not met", "no result", "met"]
 VERDICTS: tuple[Verdict, ...] = ("not met", "no result", "met")
-"""Of a list: what needs attention first. no result: no run has one, or the reference has none."""
+"""The order of a list: what needs attention is first. no result: no run has one, or the reference has none."""
 
 
 @dataclass(frozen=True)
@@ -167,12 +167,12 @@ class Finding:
     value: float | None
     """None without a run; inf: not delivered, where a greatest value is asserted."""
     bound: float | None
-    """What the value is compared with; None if the reference has no value."""
+    """The bound in base units; None if the reference has no value."""
     n: int
-    """The runs that the value is of."""
+    """The number of runs of the value."""
     undelivered: int
     interval: Interval | None
-    """Of a median of delivered files."""
+    """The interval of a median of delivered files."""
 
     @property
     def is_met(self) -> bool:

@@ -30,7 +30,7 @@ OF_A_PERMUTATION = {
 
 @dataclass(frozen=True)
 class Condition:
-    """Something that differs, with its values on both sides in words."""
+    """A condition that differs, with its values on both sides in words."""
 
     what: str
     before: str

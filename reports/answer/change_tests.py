@@ -41,24 +41,24 @@ class Overall:
 
     implementation: str
     verdict: Verdict
-    """By the ratio of the medians."""
+    """The verdict on the ratio of the medians."""
     cells: int
-    """Those that have a ratio."""
+    """The number of cells that have a ratio."""
     ratio: Ratio | None
     """The typical ratio, after over before; None if no cell has one."""
     p_holm: float | None
     before: Share | None
-    """Of undelivered files, in the common cells."""
+    """The share of undelivered files in the common cells."""
     after: Share | None
     p_undelivered: float | None
-    """Of the difference of the shares, after Holm's correction."""
+    """The p-value of the difference of the shares, after Holm's correction."""
     delivers: Literal["worse", "better", "no difference"]
     relations: dict[Relation, int]
     """The number of its permutations by their change."""
 
     @property
     def is_worse(self) -> bool:
-        """Whether it regressed: in a cell, over all cells, or in what it delivers."""
+        """Whether it regressed: in a cell, over all cells, or in its share of delivered files."""
         return "worse" in (self.verdict, self.delivers) or bool(self.relations.get("worse"))
 
     @property
@@ -191,7 +191,7 @@ class ChangePoint:
     ratio: Ratio | None
     is_worse: bool
     p: float
-    """After the correction."""
+    """The p-value after the correction."""
 
 
 @dataclass(frozen=True)
@@ -201,11 +201,11 @@ class Series:
     point: Point
     implementation: str
     medians: tuple[float | None, ...]
-    """Of each directory, in the unit of the criterion's metric."""
+    """The medians of each directory, in the unit of the criterion's metric."""
     tried: tuple[int, ...]
     delivered: tuple[int, ...]
     changes: tuple[ChangePoint, ...]
-    """In the order of time."""
+    """The change points in the order of time."""
     is_testable: bool
     """Whether there are enough runs for any border to be a change point."""
 

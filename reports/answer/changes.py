@@ -70,7 +70,7 @@ ORDER: tuple[Relation, ...] = (
     *("worse", "removed", "no result", "better"),
     *("too few runs", "no difference", "added", "identical"),
 )
-"""Of a list: what needs attention first."""
+"""The order of a list: what needs attention is first."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Change:
     before: SampleNumbers | None
     after: SampleNumbers | None
     ratio: Ratio | None
-    """Of the medians: after over before."""
+    """The ratio of the medians: after over before."""
     identical: int
     """Runs that are the same on both sides."""
     p_holm: float | None = None

@@ -1,7 +1,7 @@
 """Regions: cells side by side in the grid for which the same implementation is to be taken.
 
-Of several leaders of a cell, one that delivered every file of the sweep is to be taken, and of these the one that leads
-most cells, so that regions are large and few.
+If a cell has several leaders, one that delivered every file of the sweep is taken, and of these the one that leads most
+cells, so that regions are large and few.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def regions_of(verdicts: Sequence[Verdict]) -> list[Region]:
 @dataclass(frozen=True)
 class _Box:
     values: tuple[tuple[Any, ...], ...]
-    """Of each dimension."""
+    """The range in each dimension."""
     take: str | None
     verdicts: tuple[Verdict, ...]
 

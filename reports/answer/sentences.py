@@ -1,4 +1,4 @@
-"""The answer in sentences, as an engineer would say it: what to take for which region, and how the others stand."""
+"""The answer in sentences: which implementation to take in each region, and how the others compare."""
 
 from __future__ import annotations
 

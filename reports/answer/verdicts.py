@@ -15,7 +15,7 @@ from owlt.reports.comparison.estimates import Share, TwoGroups, share, two_group
 EQUAL_WITHIN = 0.01
 """A difference of at most this share does not matter in practice, significant or not."""
 SIMILAR_WITHIN = 0.05
-"""Of equal and of similar implementations, the interval of the ratio is within this."""
+"""The range of the ratio's interval for equal and for similar implementations."""
 
 Relation = Literal["best", "equal", "similar", "worse", "unclear", "undelivered", "not run"]
 """equal: shown to be equal in practice. similar: shown to be close, whether or not the difference is significant.
@@ -30,7 +30,7 @@ RELATIONS: dict[Relation, str] = {
     "undelivered": "not delivered",
     "not run": "not run",
 }
-"""Each in words."""
+"""Each relation in words."""
 LEADING: tuple[Relation, ...] = ("best", "equal", "similar")
 
 
@@ -41,11 +41,11 @@ class Standing(SampleNumbers):
     name: str
     relation: Relation
     groups: TwoGroups | None
-    """Between which the median lies."""
+    """The groups of runs between which the median lies."""
     ratio: Ratio | None
     """Its values over those of the best implementation; None for the best one, and if either has no value or a zero."""
     p_holm: float | None
-    """Of the difference from the best implementation."""
+    """The p-value of the difference from the best implementation."""
     repetitions_needed: int | None
     """The runs of each that would show the difference from the best; None: there is none, or it is shown."""
 
@@ -136,11 +136,11 @@ class Summary:
     name: str
     led: int
     planned: int
-    """The cells in which it is planned."""
+    """The number of cells in which it is planned."""
     farthest: float | None
     is_farthest_significant: bool
     undelivered: Share | None
-    """Of its files; None if no run has a result."""
+    """The share of its files that were delivered; None if no run has a result."""
     suspect: int
 
 
@@ -152,7 +152,7 @@ def summaries_of(verdicts: Sequence[Verdict], criterion: Criterion) -> tuple[Sum
 
 
 def _order(summary: Summary) -> tuple[int, float, float]:
-    """Those that lead most cells first; of these, those that delivered most, then those that are least far behind."""
+    """The sort key: most led cells first, then most delivered files, then the smallest difference from the best."""
     return -summary.led, summary.undelivered.value if summary.undelivered else 1.0, summary.farthest or 0.0
 
 

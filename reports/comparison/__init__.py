@@ -1,4 +1,3 @@
-"""What is compared and how: metrics, box statistics, the grid of a sweep, and the panels of its figures.
-
-Theory is closed forms, and what they expect of a cell. Drawing belongs to `reports.drawing`.
+"""Comparisons: metrics, box statistics, the grid of a sweep, and the panels of its figures; theory as closed forms, and
+its expectations for a cell. Drawing belongs to `reports.drawing`.
 """

@@ -38,10 +38,10 @@ class SampleNumbers:
     delivered: int
     suspect: int
     n: int
-    """The runs that have a value."""
+    """The number of runs that have a value."""
     median: float | None
     interval: Interval | None
-    """Of the median."""
+    """The interval of the median."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Sample:
         )
 
     def scores(self, metric: Metric, higher_is_better: bool) -> list[float]:
-        """The same with a sign that makes higher better, and -inf for each run that did not deliver its file."""
+        """The values with a sign that makes higher ones better, and -inf for each run that did not deliver its file."""
         sign = 1 if higher_is_better else -1
         return [sign * value for value in self.values(metric)] + [-inf] * self.undelivered
 
@@ -160,7 +160,7 @@ class Criterion:
     """As in "the highest goodput", without the adjective."""
     verb: str
     worse: str
-    """The words around a difference: "is" 33 % "slower"."""
+    """The words around a difference, such as "is" 33 % "slower"."""
 
     @property
     def slug(self) -> str:

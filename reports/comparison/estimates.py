@@ -29,9 +29,9 @@ RESAMPLES = 4999
 SEED = 2012
 
 LEAST_GROUPED = 6
-"""Of fewer values, two groups are too often chance."""
+"""The fewest values for two groups: with fewer, they are too often due to chance."""
 TIMES_APART = 2.0
-"""Two groups are so many times as far apart as the wider of them is wide."""
+"""The least gap between two groups, in widths of the wider one."""
 WORTH_A_NOTE = 0.05
 """A gap between two groups that is a smaller share of the median does not matter."""
 
@@ -55,7 +55,7 @@ class Estimate:
     n: int
     median: float
     interval: Interval | None
-    """Of the median; None for a single value."""
+    """The interval of the median; None for a single value."""
     mean: float
     sem: float | None
     """Standard error of the mean; None for a single value."""
@@ -102,7 +102,7 @@ class TwoGroups:
 def two_groups(values: Sequence[float]) -> TwoGroups | None:
     """The two groups between which the median lies; None if there is no gap worth a note in the middle of the sample.
 
-    With an odd number of values the median is that of a run.
+    With an odd number of values the median is the value of a run.
     """
     if len(values) < LEAST_GROUPED or len(values) % 2:
         return None
@@ -166,7 +166,7 @@ def _bootstrap(values: Sequence[float]) -> tuple[float, float] | None:
 FEW = 5
 """With at most this many runs, quartiles say little more than the points."""
 WHISKER = 1.5
-"""Whiskers reach so many interquartile ranges beyond the box."""
+"""The length of whiskers beyond the box, in interquartile ranges."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class BoxNumbers:
 
 
 class PlainRun(NamedTuple):
-    """What a figure shows of a run: few values, because figures are drawn in other processes."""
+    """The values of a run in a figure: few, because figures are drawn in other processes."""
 
     run_id: str
     repetition: int
@@ -253,7 +253,7 @@ def box_numbers(values: Sequence[float]) -> BoxNumbers:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """As numpy computes it, to the last bit."""
+    """A quantile, computed as by numpy, to the last bit."""
     place = share * (len(ordered) - 1)
     below = int(place)
     low, high, part = ordered[below], ordered[min(below + 1, len(ordered) - 1)], place - below

@@ -6,8 +6,8 @@
 - TCP: at least the time of slow start without losses; no upper bound.
 - Any other: at least the transmission of the file and the one-way delay.
 
-Only of channels whose errors are independent packet errors, in the reverse direction not more than in the forward one,
-and that do not change: no jitter, reordering, duplicates, bit errors, bursts, coded frames, overhead or timeline. The
+Theory applies only to constant channels whose errors are independent packet errors, not more in the reverse direction
+than in the forward one: no jitter, reordering, duplicates, bit errors, bursts, coded frames, overhead or timeline. The
 closed forms are in `reports.comparison.theory`.
 """
 
@@ -27,10 +27,10 @@ from owlt.reports.results.rows import Row
 
 BITS = 8
 IN_ROUNDS = ("CFDP", "LTP", "NORM", "Saratoga")
-"""The protocols that repeat in rounds."""
+"""The protocols that retransmit in rounds."""
 LIKELY = (0.05, 0.95)
 TOLERANCE = 0.03
-"""A median that is less outside is inside: frames have headers of different lengths."""
+"""The tolerance of the bounds: frames have headers of different lengths."""
 SEGMENT_BYTES = 1448
 """The data of a TCP segment with timestamps, on Ethernet."""
 NOT_IN_THEORY = (
@@ -150,7 +150,7 @@ class Agreement:
     theory: str
     inside: int
     outside: tuple[Comparison, ...]
-    """The farthest outside first."""
+    """The comparisons, the farthest outside the bounds first."""
 
 
 def agreements(comparisons: Sequence[Comparison]) -> list[Agreement]:

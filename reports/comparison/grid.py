@@ -20,16 +20,16 @@ class FigureAxis:
     of_grid: Axis
     slug: str
     several: str
-    """What comes before a list of its values."""
+    """The words before a list of its values."""
 
     @property
     def field(self) -> str:
-        """Of a point of the grid."""
+        """The field of a point of the grid."""
         return self.of_grid.field
 
     @property
     def label(self) -> str:
-        """Beside the axis."""
+        """The label beside the axis."""
         return self.of_grid.label
 
     @property
@@ -42,11 +42,11 @@ class FigureAxis:
         return axis_text(self.of_grid, value)
 
     def named_text(self, value: float) -> str:
-        """A value where nothing says of what it is: "100 kB", "PER 0.01"."""
+        """A value with the name of its quantity, if it needs one: "100 kB", "PER 0.01"."""
         return named_axis_text(self.of_grid, value)
 
     def file_text(self, value: float) -> str:
-        """The same for a file name."""
+        """The text of a value in a file name."""
         return f"{value:g}" if self == ERROR_RATE else self.text(value)
 
     def listed(self, values: Sequence[float]) -> str:
@@ -62,7 +62,7 @@ DELAY = FigureAxis(AXES["delay"], "delay", "one-way delays of")
 
 @dataclass(frozen=True)
 class Place:
-    """What the boxes of a row of panels have in common: the channel, except for error rates that the sweep varies."""
+    """The channel that the boxes of a row of panels share, without error rates that the sweep varies."""
 
     channel_name: str
     rate_bps: float | None
@@ -95,7 +95,7 @@ class Group:
     places: tuple[Place, ...]
     text: str
     panels_text: str
-    """The same if each place is a panel."""
+    """The caption text if each place is a panel."""
     file_text: str
 
 

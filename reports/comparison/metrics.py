@@ -1,4 +1,4 @@
-"""What is compared: numbers of a run, each with its unit and its definition in words.
+"""The compared numbers of a run, each with its unit and its definition in words.
 
 Four are shown everywhere (METRICS), two more have folded figures (FURTHER), and all measures of captures are in a table
 (MEASURES).
@@ -24,7 +24,7 @@ class Metric:
     """One number of a run. `per_unit` is the shown unit in units of the summary (bit/s, packets, bytes)."""
 
     key: str
-    """Its field in CaptureSummary."""
+    """The field of CaptureSummary."""
     slug: str
     name: str
     unit: str
@@ -56,13 +56,13 @@ class Metric:
         return self._in_its_unit(getattr(summary, self.key), file_size_bytes)
 
     def of(self, run: Run) -> float | None:
-        """The number of a completed run whose captures have a summary; None of any other."""
+        """The number of a completed run whose captures have a summary; None for any other run."""
         if not run.completed or not run.summary:
             return None
         return self.of_summary(run.summary, run.record.permutation.file_size_bytes)
 
     def of_row(self, row: Row) -> float | None:
-        """The same of a row of the table of runs whose file was delivered."""
+        """The number from a row of the table of runs whose file was delivered."""
         return self._in_its_unit(row[self.key], row["file_size_bytes"] if self.is_time else None)
 
     def _in_its_unit(self, value: float | None, file_size_bytes: int | None) -> float | None:
@@ -217,10 +217,10 @@ TIME_TO_DELIVERY = Metric(
     meaning="The time from the first packet of the session until the receiver's file is delivered.",
     formula="file delivered − first packet",
 )
-"""In figures alone: the tables have the goodput to delivery, of which it is another form."""
+"""Metrics in figures only: the tables have the goodput to delivery, which contains the same information."""
 
 
 def defined_in(results: Results, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
-    """Those of the metrics that are defined for what the sweep sends: a file, or data for a duration."""
+    """The metrics that are defined for the load of the sweep: a file, or data for a duration."""
     has_files = any(point.duration_ns is None for point in results.planned)
     return tuple(metric for metric in metrics if has_files or not metric.needs_file)

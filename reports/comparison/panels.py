@@ -25,7 +25,8 @@ BOXES_ACROSS = 30
 
 
 MANY_PERMUTATIONS = 300
-"""Of more, an implementation alone is shown along one axis: two would be more figures than a reader looks at."""
+"""With more permutations, the portraits of an implementation use one axis only: with two, there would be too many
+figures."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Figure:
     panels: tuple[tuple[Panel, ...], ...]
     share: Literal["row", "column", "all", "none"]
     lying: bool = False
-    """Whether each implementation has a line, with its name at the left; else they stand side by side."""
+    """Whether each implementation has a line, with its name at the left; else they are side by side."""
 
     @property
     def boxes(self) -> list[Box]:
@@ -70,7 +71,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class FigureKind:
-    """A kind of figure that has the implementations side by side: what is on its axes, and which panels it has.
+    """A kind of figure that has the implementations side by side: the quantities on its axes, and its panels.
 
     Its columns are the values of the dimension that `Grid.other` gives. A caption names all of it.
     """
@@ -101,7 +102,7 @@ class FigureKind:
         return [_Row(self.metric, replace(group.places[0], text=head), load) for load, head in heads.items()]
 
     def caption_place(self, grid: Grid, group: Group) -> str:
-        """What its panels have in common, and its rows, in words."""
+        """The common values of its panels, and its rows, in words."""
         if self.rows == "places":
             return group.text
         return f"{rate_text(group.places[0].rate_bps)} both ways; rows: {grid.load_axis.listed(grid.loads)}"
@@ -111,7 +112,10 @@ KINDS = (
     *(FigureKind(metric, axis) for metric in METRICS + FURTHER for axis in (ERROR_RATE, FILE_SIZE, DURATION)),
     FigureKind(TIME_TO_DELIVERY, DELAY, rows="loads"),
 )
-"""Those of the page, in its order. A new one is a row here, and a line of docs/measures.md if its measure is new."""
+"""The kinds of figures of the page, in its order.
+
+A new kind is a row here, and a line of docs/measures.md if its measure is new.
+"""
 
 
 def comparisons(results: Results) -> Iterator[Figure]:
@@ -203,7 +207,7 @@ def _parts(grid: Grid, axis: FigureAxis, names: tuple[str, ...]) -> list[_Part]:
 
 @dataclass(frozen=True)
 class _Row:
-    """What the panels of a row have in common."""
+    """The common values of the panels of a row."""
 
     metric: Metric
     place: Place

@@ -32,7 +32,7 @@ REASONS: dict[Reason, str] = {
 
 @dataclass(frozen=True)
 class Stop:
-    """What the results of a permutation say about its repetitions."""
+    """The decision about the repetitions of a permutation, from its results."""
 
     repetitions: int
     """The number of repetitions that are due: more may be if it is open, none otherwise."""

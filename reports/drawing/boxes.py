@@ -25,7 +25,7 @@ RUN_LINK = "../index.html#run-"
 Placed = list[tuple[float, Box]]
 """Boxes, each with its position on the axis of categories or lines."""
 Bounds = Mapping[Permutation, tuple[float, float]]
-"""What theory expects of a permutation, in the unit of THEORY_METRIC; the lower bound is 0 if there is none."""
+"""The bounds of theory for a permutation, in the unit of THEORY_METRIC; the lower bound is 0 if there is none."""
 THEORY_METRIC = "goodput-to-delivery"
 BOXES = "_boxes"
 """The label of the shape that has the boxes of an implementation in a panel."""
@@ -131,7 +131,7 @@ def draw_points(axes: Axes, placed: Placed, spread: float, looks: Looks, lying: 
 
 
 def draw_theory(axes: Axes, placed: Placed, step: float, bounds: Bounds, lying: bool = False) -> None:
-    """Draw what theory expects behind each box: a range, or a line for an upper bound alone."""
+    """Draw the bounds of theory behind each box: a range, or a line for an upper bound alone."""
     for at, box in placed:
         low, high = bounds_of(box, bounds) or (None, None)
         if low is None or high is None:
@@ -155,7 +155,7 @@ def draw_theory(axes: Axes, placed: Placed, step: float, bounds: Bounds, lying: 
 
 
 def bounds_of(box: Box, bounds: Bounds) -> tuple[float, float] | None:
-    """What theory expects of a box; None if there is no theory of its metric, permutation or channel."""
+    """The bounds of theory for a box; None if there is no theory of its metric, permutation or channel."""
     return bounds.get(box.permutation) if box.metric.slug == THEORY_METRIC else None
 
 

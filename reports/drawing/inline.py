@@ -14,7 +14,7 @@ VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper", A
 }
 """The style sheet's name of each colour of the figures."""
 POINTS = 72
-"""Per inch."""
+"""Points per inch."""
 
 
 def inlined(svg: str, name: str, label: str, tooltips: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """Figures that are taken over from an earlier report because they were drawn from the same values by the same code.
 
-The report notes beside its figures what each was drawn from, so that a build after one more run draws few of them, and
-leaves the same bytes as a build from nothing.
+The report notes beside its figures the values that each was drawn from, so that a build after one more run draws few of
+them, and has the same bytes as a build from scratch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from owlt.captures.pool import processes
 from owlt.results.plain_files import as_file_name, digest_of_values, read_json, read_plain
 
 KEYS_NAME = "drawn-from.json"
-"""Beside the figures: for each drawing the digest of what it was drawn from, and the digests of its files."""
+"""The file beside the figures with, for each drawing, the digest of the values that it was drawn from, and the digests
+of its files."""
 
 
 @dataclass
@@ -46,8 +47,8 @@ class KeptFigures:
         self._entries: dict[str, Any] = entries if isinstance(entries, dict) else {}
 
     def take(self, name: str, drawn_from: str, also: Collection[str] = ()) -> Any:
-        """Take the files of a drawing over, with the suffixes `also` too. Returns what was noted with it; None if it
-        has to be drawn.
+        """Take over the files of a drawing, with the suffixes `also` too. Returns the note on it; None if it has to be
+        drawn.
 
         Files that were changed since are not taken.
         """
@@ -69,7 +70,7 @@ class KeptFigures:
         return entry["note"]
 
     def note(self, name: str, drawn_from: str, files: Collection[str], note: Any) -> None:
-        """Note what a drawing was drawn from, its files, and what else is to be known of it, in values of JSON."""
+        """Note the values that a drawing was drawn from, its files, and further facts about it, as JSON values."""
         digests = {file: _digest((self.figures / file).read_bytes()) for file in sorted(files)}
         self._noted[name] = {"drawn_from": drawn_from, "files": digests, "note": note}
 
@@ -107,7 +108,7 @@ def shared(tasks: int) -> Iterator[Share]:
 
 @contextmanager
 def settled() -> Iterator[None]:
-    """Within it, Python does not search for garbage among the records of a report, which stay until its end."""
+    """A context without garbage collection of the records of a report, which are needed until its end."""
     gc.disable()
     try:
         yield

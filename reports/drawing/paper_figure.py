@@ -47,7 +47,7 @@ from owlt.reports.units import listed, tick_text
 MM = 25.4
 """Per inch."""
 LEAST_PANEL_MM = 44.0
-"""Panels are side by side if each is at least as wide."""
+"""The least width of panels side by side."""
 MARK_LETTERS = 7
 """The width of a mark in the legend, in letters."""
 PANEL_SHAPE = 0.72

@@ -1,4 +1,4 @@
-"""What a figure shows, as a value: quantities, kind, groups, facets, filters, size."""
+"""The specification of a figure: quantities, kind, groups, facets, filters, size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Quantity:
     is_count: bool = False
     is_number: bool = True
     derived: Callable[[Row], float | None] | None = None
-    """Computes it from a row, if it is no column of the table of runs."""
+    """Computes the quantity from a row, if it is no column of the table of runs."""
 
     def of(self, row: Row) -> Any:
         """The undivided value of a row."""

@@ -44,7 +44,7 @@ def _have_one_setting(rows: Sequence[Row]) -> bool:
 
 
 def _rounds(rows: Sequence[Row]) -> float | None:
-    """From the mean number of repair rounds."""
+    """The goodput from the mean number of repair rounds."""
     sent = [row for row in rows if row["protocol"] in IN_ROUNDS and row["str_sent"] and row["file_size_bytes"]]
     if not sent or not has_packet_errors_alone(sent[0]):
         return None
@@ -87,4 +87,4 @@ THEORIES = {
     "padhye": Theory("Padhye", _tcp(_padhye)),
     "cubic": Theory("CUBIC", _tcp(cubic_rate)),
 }
-"""By the name in commands."""
+"""The theories by their name in commands."""

@@ -34,7 +34,7 @@ class CheckWords:
 
 
 def verdict_words(channel: Channel, certify: bool) -> str:
-    """The verdict on a channel, and why it has none. `certify` is the sweep's key: whether it wants certificates."""
+    """The verdict on a channel, or why it has none. `certify` is the sweep's key: whether channels are certified."""
     certificate = channel.certificate
     if certificate is None:
         unknown = "its certificate is damaged" if "damaged" in channel.problem else "its certificate is missing"

@@ -35,9 +35,9 @@ TICKS = (
     (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2),
     (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100),
 )
-"""Of scales of ratios that reach to 1.2 times or its inverse, to 2 times, and farther."""
+"""The ticks of scales of ratios up to 1.2 times or its inverse, up to 2 times, and beyond."""
 LEAST_SPAN = 1.04
-"""A scale of ratios reaches at least so far on both sides of 1."""
+"""The least range of a scale of ratios on both sides of 1."""
 COLOURS: dict[Relation, str] = {"worse": ALARM, "better": SERIES[2]}
 Place = Callable[[Point], str]
 
@@ -139,7 +139,7 @@ def _svg(figure: Figure) -> str:
 
 
 MOST_IN_ALT = 12
-"""Permutations in the text of a figure for who cannot see it."""
+"""The most permutations in the text of a figure for screen readers."""
 
 
 def changes_page(compared: TwoCompared | NightsCompared) -> str:

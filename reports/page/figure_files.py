@@ -29,7 +29,7 @@ MOST_INLINE_BYTES = 1_500_000
 """If the figures are larger together, none is inline: a browser loads each when it is scrolled into view, and the page
 opens at once."""
 MOST_LETTERS = 900
-"""Of the text of a figure for who cannot see it."""
+"""The longest text of a figure for screen readers."""
 
 
 def drawings(results: Results, shown: Sequence[Figure], figures: Path) -> Callable[[Figure], Markup]:
@@ -146,13 +146,13 @@ class _Task:
 
 
 def bounds_by_permutation(theory: Sequence[Comparison]) -> dict[Permutation, tuple[float, float]]:
-    """What theory expects of each permutation, in Mbit/s to delivery; not if it has no bound."""
+    """The bounds of theory for each permutation, in Mbit/s to delivery; without permutations that have no bound."""
     bounds = {Permutation(implementation=each.name, **each.point._asdict()): each.goodput_bounds_bps for each in theory}
     return {point: (low / 1e6, high / 1e6) for point, (low, high) in bounds.items() if isfinite(high)}
 
 
 def _values(figure: Figure) -> object:
-    """What a figure shows, in values of JSON."""
+    """The values that a figure shows, as JSON values."""
     panels = [
         [[panel.title, panel.heading, panel.metric.slug, panel.categories, _boxes(panel.boxes)] for panel in row]
         for row in figure.panels

@@ -24,7 +24,7 @@ MOST_NOTES = 4
 ENDPOINTS = "-m owlt.agents."
 """The option with which Python starts an endpoint of owlt."""
 OWN_VERSION = "version('owlt')"
-"""In the command that states the version of what is all owlt's own."""
+"""The text in the command that states the version of an implementation that is entirely owlt's own."""
 
 Origin = Literal["own", "endpoint", "other"]
 ORIGINS: dict[Origin, tuple[str, str]] = {
@@ -36,7 +36,8 @@ ORIGINS: dict[Origin, tuple[str, str]] = {
 
 
 def origin_of(implementation: Implementation) -> Origin:
-    """Whether all of it is owlt's own, owlt's endpoint around an engine of others, or a program of others."""
+    """The origin of an implementation: entirely owlt's own, owlt's endpoint around a third-party engine, or a
+    third-party program."""
     if not " ".join(map(str, implementation.sender.command[1:3])).startswith(ENDPOINTS):
         return "other"
     return "own" if any(OWN_VERSION in str(word) for word in implementation.version_command) else "endpoint"

@@ -1,4 +1,4 @@
-"""The page of a report: what each section of it shows, in the order a reader asks.
+"""The page of a report: the contents of its sections, in the order of a reader's questions.
 
 Computing numbers belongs to `reports.comparison`, looks to report.css.
 """
@@ -67,13 +67,14 @@ from owlt.results.judgements import known_failure
 MOST_REGIONS = 12
 """The most regions of an answer in words; the map has all of them."""
 MANY_LINES, MOST_LINES = 8, 20
-"""Of more cells, the reader can choose those of a link; of more than the second, the table scrolls by itself."""
+"""With more cells, the reader can select those of a link; with more than the second number, the table has its own
+scroll bar."""
 FEW_FINDINGS = 12
-"""Of more assertions that are met, the table is folded."""
+"""With more assertions that are met, the table is folded."""
 MANY_ROWS = 48
 """A table with a row for each permutation is folded if it has more rows."""
 MANY_RUNS, RUNS_AT_ONCE = 600, 200
-"""Of more runs, the rows are loaded when they come into view, so many together."""
+"""With more runs, the rows are loaded when they come into view, this many together."""
 CLOCKS = {
     "exact": "computation is free, idle time is skipped",
     "skip": "computation takes real time, idle time is skipped",
@@ -135,7 +136,8 @@ def render_page(
     """The page as HTML that needs nothing from another site.
 
     `cells` are those of its table of runs; `sessions` are the drawn figures of `contents.shown_runs`, by
-    implementation; `kept` has the files of the figures in `contents`; `parts` gets what is too large for the page.
+    implementation; `kept` has the files of the figures in `contents`; `parts` gets the parts that are too large for the
+    page.
     """
     environment = new_environment()
     environment.filters |= _FILTERS
@@ -161,7 +163,7 @@ def render_page(
 
 
 def _common(results: Results) -> _Section:
-    """What several sections need."""
+    """The values that several sections need."""
     most_runs = max(results.planned.values())
     return {
         "results": results,

@@ -29,7 +29,7 @@ class Parts:
     _scripts: dict[str, str] = field(default_factory=dict)
 
     def later(self, name: str, table: str, caller: Callable[[], Markup]) -> Markup:
-        """A part of a template (`{% call later("measures", "statistics.csv") %}`), or what stands for it until it is
+        """A part of a template (`{% call later("measures", "statistics.csv") %}`), or its placeholder until it is
         loaded: a link to the file `table` with the same numbers."""
         part = caller()
         if len(part) <= LATER_LETTERS:
@@ -44,7 +44,7 @@ class Parts:
     def later_rows(
         self, name: str, is_only: bool, run_ids: Sequence[str], columns: int, caller: Callable[[], Markup]
     ) -> Markup:
-        """Rows of a table, one for each run, as its body; unless `is_only`, what stands for them."""
+        """Rows of a table, one for each run, as its body; unless `is_only`, their placeholder."""
         rows = caller()
         if is_only:
             return Markup("<tbody>{}</tbody>").format(rows)
@@ -71,7 +71,7 @@ def script(function: str, name: str, html: str) -> str:
 
 
 def is_script(text: str) -> bool:
-    """Whether a text is what `script` returns: a call with two texts, which can do nothing else."""
+    """Whether a text has the form of a script from `script`: a call with two texts, which can do nothing else."""
     match = re.fullmatch(r"owlt\.(?:drawing|part)\((.*)\)\n", text)
     try:
         arguments = json.loads(f"[{match[1]}]") if match else ()

@@ -1,6 +1,7 @@
 """A paper's claims as data: `claims.yaml` of a reproduction.
 
-A claim has what the paper states, where, and its value if it has one; our value is an SQL query over the table of runs.
+A claim has the paper's statement, its place, and its value if it has one; our value is an SQL query over the table of
+runs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Paper(_Value):
 
 
 class Accept(_Value):
-    """Which values of ours confirm a claim."""
+    """The values of ours that confirm a claim."""
 
     within: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Largest deviation from the paper's value, as a share of it."""
@@ -54,7 +55,7 @@ class Claim(_Value):
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
     states: str
-    """What the paper states, in our words."""
+    """The statement of the paper, in our words."""
     place: str
     """Section, table or figure of the paper."""
     paper: float | None = None
@@ -122,7 +123,7 @@ class TableOf(_Value):
 
 
 class Reproduction(_Value):
-    """All that `claims.yaml` has."""
+    """The contents of `claims.yaml`."""
 
     paper: Paper
     sweep: str = "sweep.yaml"

@@ -36,7 +36,7 @@ SAMPLES = "tcp-sender.csv"
 SAMPLE_COLUMNS = ("time_ns", "cwnd_segments", "ssthresh_segments", "total_retrans")
 MOST_SAMPLES_BYTES = 512_000_000
 MISSING = -1
-"""Stands for an empty cell: counts are never negative."""
+"""Represents an empty cell: counts are never negative."""
 NO_ACCESS = ("enable_external_access = false", "python_enable_replacements = false", "lock_configuration = true")
 """Settings for queries: no access to files, extensions and Python variables, and no way to change these settings."""
 NO_RUNS = "no completed run has this value"

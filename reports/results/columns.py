@@ -1,7 +1,7 @@
 """The columns of the table of runs: name, type, unit and meaning of each, in their order.
 
 Those of a link follow from the rows of its keys (`emulator.channel.impairment`). `docs/glossary.md` defines the same
-names; a test holds one against the other.
+names; a test compares them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from owlt.emulator.channel.link import impairments
 from owlt.results.judgements import NOT_RUN as NOT_RUN
 
 TABLE_VERSION = 1
-"""Raised if a column is renamed or removed, or if its meaning changes; new columns do not raise it."""
+"""Incremented if a column is renamed or removed, or if its meaning changes, but not for new columns."""
 
 DUCKDB_TYPES: dict[CellKind, str] = {"text": "VARCHAR", "integer": "BIGINT", "number": "DOUBLE", "truth": "BOOLEAN"}
 

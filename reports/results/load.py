@@ -132,9 +132,9 @@ class Results:
     channels: dict[Permutation, Channel]
     """The channel of each permutation."""
     profiles: dict[str, Implementation]
-    """Of each implementation, by name, in the order of the sweep."""
+    """The profile of each implementation, by name, in the order of the sweep."""
     deliveries: dict[str, Delivery]
-    """Of each implementation, by name, in the order of the report."""
+    """The deliveries of each implementation, by name, in the order of the report."""
     warnings: tuple[str, ...]
     """A sentence for each file in the directory that is damaged or unexpected."""
     performed: tuple[float, float] | None

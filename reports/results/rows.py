@@ -156,7 +156,7 @@ def _unrecorded(results: Results, planned: PlanRun) -> Row:
 
 
 def _planned(results: Results, point: Any, channel_key: str, run_id: str) -> Row:
-    """What the plan states of a run: the point of the grid, and its channel."""
+    """The values of a run from the plan: the point of the grid, and its channel."""
     channel = results.channels[point.permutation if isinstance(point, RunRecord) else point].specified
     links = {"forward": channel.forward, "reverse": channel.reverse}
     return {
@@ -192,7 +192,7 @@ _PARSED: dict[str, Callable[[str], Any]] = {
     "rate": written_rate_bps,
     "size": written_size_bytes,
 }
-"""What makes the cell of a written quantity."""
+"""The functions that make the cell of a written quantity."""
 
 
 def _of_summary(summary: CaptureSummary) -> Row:

@@ -174,7 +174,10 @@ def _run_figures(title: str, inspection: Inspection, directory: Path) -> dict[st
 
 
 def build_one_side_page(title: str, inspection: OneSideInspection, case: Case, directory: Path, tables: str) -> Path:
-    """The same for a single capture, without packets, ledger and ladder, which need both. Raises OSError."""
+    """Write the page of a single capture, without packets, ledger and ladder, which need both captures.
+
+    Raises OSError.
+    """
     side, messages = inspection.side, inspection.messages
     write_json(one_side_json(title, inspection, case), directory)
     contents = {"messages": message_table(messages)} if messages else {}

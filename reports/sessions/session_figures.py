@@ -66,7 +66,7 @@ class Drawn:
 
     @property
     def figures(self) -> list[SessionFigure]:
-        """Those that there are."""
+        """The figures that exist."""
         return [figure for figure in (self.ladder, self.traces, self.window) if figure]
 
 
@@ -107,14 +107,14 @@ def _key(task: _Task) -> str:
 
 
 def _values(task: _Task) -> object:
-    """All that a run is drawn from: the files by their digests."""
+    """The values that a run is drawn from: the files by their digests."""
     paths = [task.directory / name for name in (*CAPTURES, PAIRS, SAMPLES_NAME)]
     digests = {path.name: digest_of_file(path) for path in paths if is_plain(path)}
     return [repr(replace(task, directory=Path())), digests]
 
 
 def _read_note(note: Any) -> Drawn | None:
-    """What was noted of a run; None if nothing was."""
+    """The note on a run; None if there is none."""
     if note is None:
         return None
     figures = {name: SessionFigure(**note[name]) if note[name] else None for name in ("ladder", "traces", "window")}
