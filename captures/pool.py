@@ -16,7 +16,7 @@ NICENESS: dict[Priority, int] = {"normal": 0, "low": 10, "lowest": 19}
 
 
 def processes(count: int, priority: Priority = "normal") -> ProcessPoolExecutor:
-    """So many processes; what they are given is pickled."""
+    """A pool of processes; arguments and results are pickled."""
     return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(priority,))
 
 

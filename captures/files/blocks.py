@@ -1,4 +1,4 @@
-"""What the readers of both capture formats have in common: blocks of frames, limits, and what is refused.
+"""The common part of the readers of both capture formats: blocks of frames, limits, and refused files.
 
 The formats belong to pcap.py and pcapng.py, the contents of a frame to captures.frames.
 """
@@ -18,15 +18,15 @@ LONGEST_FRAME_BYTES = 262_144
 """libpcap and Wireshark refuse a longer frame on Ethernet: its length must be damaged."""
 
 BLOCK_BYTES = 3 << 20
-"""Fits the processor's last cache with what is computed from it, and numpy's calls cost little beside their work
-(measured: 1 MB and 6 MB are slower)."""
+"""Fits the processor's last cache together with the results computed from it, and the overhead of numpy's calls is
+small (measured: 1 MB and 6 MB are slower)."""
 STEPS = 128
-"""So many records are walked one by one before the first look whether alike ones follow, and after each that found as
-many; after any other, twice as many as before it."""
+"""The number of records that are walked one by one before the first search for a run of equal ones, and after each
+search that finds at least as many; after any other search it is doubled."""
 _ALIKE = 16
-"""So many of them must be of one length for that."""
+"""The number of records of equal length that such a search requires."""
 MARGIN_BYTES = 64 << 10
-"""Bytes behind a block that may be gathered, and are never used: reads of fixed width need no edge case."""
+"""Bytes after a block that may be read and are never used, so that reads of fixed width need no special case."""
 
 ETHERNET, RAW_IP, LINUX_COOKED, RAW_IPV4, RAW_IPV6, LINUX_COOKED_2 = 1, 101, 113, 228, 229, 276
 LINK_TYPES = (ETHERNET, RAW_IP, LINUX_COOKED, RAW_IPV4, RAW_IPV6, LINUX_COOKED_2)
@@ -51,12 +51,12 @@ class CutShort(NotACapture):
 class Block:
     """Some consecutive frames of a capture file, one element of each array a frame.
 
-    `starts` are the indices in `data` of the frames' first bytes, and `data[0]` is the byte at `file_offset`;
-    `data` is overwritten when the next block is asked for. `link_types` are the numbers of `LINK_TYPES`.
-    `untimed_frames` are those without a time in the file, whose `time_ns` is 0. `other_records` are what the file has
-    so far besides packets and their description, which tshark may number as frames.
-    `comments` are those that stand at these frames and around them. `dropped` is what the file has said so
-    far that the capture missed. `damage` says, on the last block only, what is wrong with the file.
+    `starts` are the indices in `data` of the frames' first bytes, and `data[0]` is the byte at `file_offset`; `data` is
+    overwritten when the next block is asked for. `link_types` are the numbers of `LINK_TYPES`. `untimed_frames` are
+    those without a time in the file, whose `time_ns` is 0. `other_records` is how many other records the file has so
+    far besides packets and their description; tshark may number them as frames. `comments` are those at and between
+    these frames. `dropped` is how many packets the capture missed, according to the file so far. `damage`, on the last
+    block only, states what is wrong with the file.
     """
 
     data: NDArray[np.uint8]

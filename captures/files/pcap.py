@@ -86,9 +86,8 @@ def _is_pcapng(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class _PcapHeader:
-    """What the file's header says: byte order ("<" or ">"), resolution of the times, snapshot length.
-
-    A snapshot length of 0, as some programs write it, stands for whole frames.
+    """The values in the file's header: byte order ("<" or ">"), resolution of the times, snapshot length. A snapshot
+    length of 0, as some programs write it, means complete frames.
     """
 
     byte_order: str
@@ -153,7 +152,7 @@ def _block(
 
 
 def _walk(data: NDArray[np.uint8], filled: int, byte_order: str) -> tuple[NDArray[np.int64], int, int | None]:
-    """Where the whole records begin, where the last one ends, and the length that cannot be true, if any."""
+    """Where the complete records begin, where the last one ends, and the first impossible length, if any."""
     read_length: ReadLength = struct.Struct(byte_order + "8xI").unpack_from
     view = data.data[:filled]
     runs: list[NDArray[np.int64]] = []

@@ -1,4 +1,4 @@
-"""The pcapng format: its packets block by block in bounded memory, and what it says about the capture.
+"""The pcapng format: its packets block by block in bounded memory, and its information about the capture.
 
 Format: draft-ietf-opsawg-pcapng. Sections, interface descriptions, packets of all three sorts, interface statistics
 and comments are read; every other block is skipped.
@@ -52,7 +52,7 @@ class Interface:
 
     @property
     def dropped(self) -> int | None:
-        """By its statistics, or by its packets if they report more."""
+        """The dropped packets according to its statistics, or according to its packets if they report more."""
         counts = [number for number in (self.reported_dropped, self.missed) if number is not None]
         return max(counts, default=None)
 
@@ -136,13 +136,13 @@ def unequal_lengths(place: int, length: int, again: int) -> str:
 
 MAGIC = b"\n\r\r\n"
 MOST_INTERFACES = 4096
-"""In one file; more of them must be damage."""
+"""The most interfaces in one file; more must be damage."""
 LONGEST_BLOCK_BYTES = BLOCK_BYTES // 2
-"""Of a block that is read; the others may have any length."""
+"""The longest block that is read; skipped ones may have any length."""
 FEW, ALONE = 4, 64
 """After a run of at most FEW packets, ALONE blocks are read singly: a search for a run costs as much as 20 blocks."""
 COMMENTS_BYTES = 1 << 20
-"""Comments are kept until they are as long together."""
+"""Comments are kept until they reach this total length."""
 
 _SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 _LEAST_BYTES = {_SECTION: 28, _INTERFACE: 20, _OLD_PACKET: 32, _SIMPLE_PACKET: 16, _STATISTICS: 24, _PACKET: 32}
@@ -152,7 +152,7 @@ _PACKETS = (_PACKET, _SIMPLE_PACKET, _OLD_PACKET)
 _OPTIONS_AT = {_SECTION: 24, _INTERFACE: 16, _STATISTICS: 20}
 _PACKET_HEADER_BYTES, _SIMPLE_HEADER_BYTES = 28, 12
 _FRAME_BYTES = 12
-"""Of a block without a body: type, total length, and total length again."""
+"""The length of a block without a body: type, total length, and total length again."""
 _BYTE_ORDER = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 
 _COMMENT, _IF_DROPPED, _OS_DROPPED, _PACKET_DROPPED = 1, 5, 7, 4
@@ -168,7 +168,7 @@ class _Section:
 
 
 class _Damaged(Exception):
-    """What is wrong with the block at the end of what could be read."""
+    """The damage of the block at the end of the readable part."""
 
 
 def read_pcapng_blocks(path: Path) -> Iterator[Block]:
@@ -189,7 +189,7 @@ def read_pcapng_snaplen(path: Path) -> int:
 
 
 class _Reader:
-    """What has been read of a file: sections (the last one before this buffer, and this buffer's), interfaces of all
+    """The state of reading a file: sections (the last one before this buffer, and this buffer's), interfaces of all
     sections, comments that are in no block yet."""
 
     def __init__(self, path: Path) -> None:
@@ -226,8 +226,8 @@ class _Reader:
     def _walk(
         self, data: NDArray[np.uint8], filled: int, offset: int, file_bytes: int
     ) -> tuple[NDArray[np.int64], int, str]:
-        """Where the packets begin, where the last whole block ends (a skipped one maybe behind the buffer), and what
-        is wrong there. Blocks that are no packets are read."""
+        """Where the packets begin, where the last complete block ends (a skipped one possibly after the buffer), and
+        what is wrong there. Blocks that are no packets are read."""
         view = data.data[:filled]
         runs: list[NDArray[np.int64]] = []
         position, steps, damage, alone = 0, STEPS, "", 0
@@ -280,7 +280,7 @@ class _Reader:
         return head
 
     def _end_of_block(self, view: memoryview, position: int, offset: int) -> int:
-        """Where a block ends, if its length can be true."""
+        """The end of a block, if its length is possible."""
         kind, length = self._head(view, position)
         if kind == _SECTION:
             order = _BYTE_ORDER.get(bytes(view[position + 8 : position + 12]), "")

@@ -1,7 +1,7 @@
-"""How tcpdump is asked to capture without losing packets, and what it says of how that went.
+"""The tcpdump command for captures without losses, and tcpdump's counters.
 
-Starting and stopping the process is the caller's: wait for `READY_LINE` on stderr; at the end send SIGUSR1,
-upon which it writes its counters there, until they are `drained`; then end it with SIGINT.
+The caller starts and stops the process: wait for `READY_LINE` on stderr; at the end send SIGUSR1, upon which it writes
+its counters there, until they are `drained`; then end it with SIGINT.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from owlt.results.record import CaptureCounters
 WHOLE_FRAMES = 2_048
 """A snapshot length, in bytes, that leaves the frames of an MTU of 1500 complete.
 
-Not larger, since it is also what each packet takes of the ring if they come one by one: with tcpdump's own 262,144 on a
-port with segmentation offload, libpcap makes room for 64 KiB a packet, and 32 MiB hold 512 packets (measured)."""
+Not larger, because each packet takes this much of the ring if packets are delivered one by one: with tcpdump's own
+262,144 on a port with segmentation offload, libpcap makes room for 64 KiB a packet, and 32 MiB hold 512 packets
+(measured)."""
 
 _LINK_LAYER_BYTES = WHOLE_FRAMES - 1500
 """Room for the headers of a frame, in addition to the MTU."""
@@ -33,13 +34,13 @@ ONE_BY_ONE = ("--immediate-mode",)
 IN_BLOCKS = ()
 """tcpdump is woken when a block of its ring is full, or a second after its first packet."""
 IN_BLOCKS_RING_BYTES = 4 << 20
-"""Enough where no time passes while tcpdump has work to do."""
+"""Enough if no time passes while tcpdump works."""
 STALL_S = 0.1
-"""A ring holds what comes in this time, while tcpdump does not get a processor or waits for the disk."""
+"""A ring holds the packets of this time, while tcpdump does not get a processor or waits for the disk."""
 PACKET_BYTES = 1000
 """The mean size of packets that the ring is made for."""
 SLOT_BYTES = 128
-"""What a packet takes of the ring in addition to the snapshot length (struct tpacket2_hdr, sockaddr_ll, padding)."""
+"""The space of a packet in the ring in addition to the snapshot length (struct tpacket2_hdr, sockaddr_ll, padding)."""
 LEAST_RING_BYTES, MOST_RING_BYTES = 16 << 20, 256 << 20
 """The least holds a burst: a sender may be faster than the channel for a while."""
 
@@ -87,9 +88,10 @@ def capture_command(
 ) -> list[str]:
     """The tcpdump call that writes `interface` to `path`, the first `snaplen_bytes` of each frame.
 
-    `delivery` is ONE_BY_ONE or IN_BLOCKS: how packets reach tcpdump, through a ring of `ring_bytes`. What is in it when
-    SIGINT comes is lost, so that `CaptureCounters.drained` must hold first. `-Z root` keeps Debian's tcpdump from
-    becoming user tcpdump, who may not write to the run's folder. `stamps`: HOST_STAMPS, or what `best_stamps` found.
+    `delivery` is ONE_BY_ONE or IN_BLOCKS: how packets reach tcpdump, through a ring of `ring_bytes`. Packets that are
+    in it when SIGINT arrives are lost, so `CaptureCounters.drained` must be true first. `-Z root` keeps Debian's
+    tcpdump from becoming user tcpdump, who may not write to the run's folder. `stamps`: HOST_STAMPS, or what
+    `best_stamps` found.
     """
     if snaplen_bytes < 1:
         raise ValueError(

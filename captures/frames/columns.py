@@ -22,15 +22,16 @@ from owlt.captures.frames.packets import IPV4_TYPE, IPV6_TYPE, find_network
 
 _SPARE = 1.02
 _MOST_GROWTH = 8
-"""So many times as many rows as there are; the first rows of a file may be shorter than the others."""
+"""The largest factor by which the number of rows grows at once; the first rows of a file may be shorter than the
+others."""
 _AT_LEAST_ROWS = 1 << 20
 
 
 class GrowingColumns:
     """Arrays of equal length by name that grow while a file is read: the same rows are never in memory twice.
 
-    They are zero until something is written to them. Pages that nothing was written to take no memory, so room for
-    rows that do not come costs nothing, nor does a column of zeros.
+    They are zero until something is written to them. Pages that were never written take no memory, so unused rows cost
+    nothing, nor does a column of zeros.
     """
 
     def __init__(self, dtypes: Mapping[str, np.dtype[Any]]) -> None:
@@ -39,8 +40,10 @@ class GrowingColumns:
         self._rows = self._room = 0
 
     def append(self, block: Mapping[str, NDArray[Any]], read_fraction: float) -> None:
-        """Add the rows of the block, which may lack columns: these are 0. `read_fraction` of the file is read then,
-        and tells how much room the rest will need."""
+        """Add the rows of the block; missing columns are 0.
+
+        `read_fraction` is the part of the file read so far, from which the space for the rest is estimated.
+        """
         start, end = self._rows, self._rows + len(next(iter(block.values())))
         if end > self._room:
             expected = int(end * _SPARE / read_fraction) if read_fraction < 1 else end
@@ -77,11 +80,10 @@ class Columns:
     `destination`: IPv4 addresses as integers, for IPv6 indices into `addresses`. Ports are 0 if there are none. `ecn`
     are the two bits of RFC 3168, `checksum` is that of UDP or TCP, 0 where it is not within the `hashed_bytes`.
 
-    `payload_bytes` is what the packet carries behind its UDP or TCP header, by the lengths in its headers and
-    within what was sent; 0 in fragments, in all that is neither, and where these lengths are not captured or
-    cannot be true.
-    `sequence`, `acknowledgment`, `tcp_flags` (12 bits, reserved ones too) and `window` (as sent, not scaled) are 0
-    where they are not captured; all but the first also where the TCP header claims less than its fixed length.
+    `payload_bytes` is the payload after the UDP or TCP header, by the lengths in the headers and within the sent frame;
+    0 in fragments, in other packets, and if these lengths are not captured or impossible. `sequence`, `acknowledgment`,
+    `tcp_flags` (12 bits, reserved ones too) and `window` (as sent, not scaled) are 0 where they are not captured; all
+    but the first also where the TCP header claims less than its fixed length.
 
     `header_hash` is of the frame up to the end of its IP header, `body_hash` of what the IP packet carries, without
     the padding behind it and as if its `checksum` were 0, `payload_hash` of the bytes that `payload_bytes` counts, 0 if
@@ -133,7 +135,7 @@ class Columns:
 
     @property
     def is_cut(self) -> NDArray[np.bool_]:
-        """Of which frames less was captured than was sent."""
+        """For each frame, whether less was captured than was sent."""
         return self.captured_bytes < self.wire_bytes
 
 
@@ -194,7 +196,7 @@ def read_columns(path: Path, hashed_bytes: int = LONGEST_FRAME_BYTES) -> Columns
 
 
 _LONGEST_LINK_HEADER_BYTES = 160
-"""Length with more tags than are read."""
+"""A length with more tags than are read."""
 
 
 def read_heads(
@@ -241,7 +243,7 @@ def first_difference(one: Path, other: Path) -> str:
 
 
 def _first_of_columns(a: Columns, b: Columns, frames: int) -> tuple[int, str] | None:
-    """The first frame with another length or time, and what differs."""
+    """The first frame with another length or time, and the difference."""
     for values, others, what, unit in (
         (a.wire_bytes, b.wire_bytes, "lengths", "bytes"),
         (a.time_ns, b.time_ns, "times", "ns"),

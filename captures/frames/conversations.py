@@ -21,7 +21,7 @@ MOST_PORTS = 16
 """Hosts that use more ports than this at both ends cannot be described by their ports."""
 
 MOST_TALKS = 8
-"""So many are named."""
+"""The most conversations that are named."""
 _MOST_FOUND = 1_000
 _MOST_KINDS = 8
 _LOCAL_GROUPS = (ip_network("224.0.0.0/24"), ip_network("ff02::/16"))
@@ -78,7 +78,7 @@ def _address(columns: Columns, number: int, row: int) -> Address:
 
 @dataclass(frozen=True)
 class Known:
-    """What the user says about a session, which the proposal respects; None and () if nothing."""
+    """The user's description of a session, which the proposal keeps; None and () for unknown values."""
 
     sender: Address | None = None
     receiver: Address | None = None
@@ -107,7 +107,7 @@ class Talk:
 
     @property
     def option(self) -> str:
-        """What names it on the command line: tcp/4556."""
+        """Its name on the command line: tcp/4556."""
         return f"{'tcp' if self.is_tcp else 'udp'}/{self.port}"
 
 
@@ -116,9 +116,9 @@ def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -
     at the sender's port and the second at the receiver's, so that each host's packets are seen before they are
     damaged.
 
-    What is `known` stands, and the rest is sought among the talks that have it. All UDP packets between the two hosts
-    belong, or all TCP packets, on as few ports as cover them, and what the two send to multicast groups on these
-    ports. Raises NoTransfer.
+    Values in `known` are kept, and the others are inferred from the talks that match them. All UDP packets between the
+    two hosts belong, or all TCP packets, on as few ports as cover them, and what the two send to multicast groups on
+    these ports. Raises NoTransfer.
     """
     flows = [flows_of(columns) for columns in captures]
     all_talks: Counter[tuple[Address, Address, bool]] = Counter()
@@ -241,7 +241,7 @@ def _nothing_of_it(known: Known, flows: Sequence[Sequence[Flow]]) -> str:
 
 
 def captured_text(talks: Sequence[Talk]) -> str:
-    """What was captured, in words: the port, the hosts and the number of packets of each talk."""
+    """The content of a capture in words: the port, the hosts and the number of packets of each talk."""
     if not talks:
         return "captured: no UDP or TCP packets"
     named = [
@@ -276,7 +276,7 @@ def _is_of(flow: Flow, session: Session) -> bool:
 
 
 def _is_damaged(talk: Talk, session: Session) -> bool:
-    """Whether its few packets are the session's but for a bit or two in addresses and port."""
+    """Whether its few packets are the session's with one or two flipped bits in addresses and port."""
     if talk.frames > _FEW_PACKETS:
         return False
     own = [session.sender_address, session.receiver_address]
@@ -348,7 +348,7 @@ def _partner(flows: Iterable[Flow], sender: Address, group: Address) -> Address:
 def _fewest_ports(flows: Sequence[Flow]) -> tuple[int, ...]:
     """Ports of which each flow has one, taken by how many frames they have; the lower of two equals.
 
-    What is left in the end and has no port in common with anything is a single damaged frame.
+    A flow that remains at the end and shares no port with any other is a single damaged frame.
     """
     chosen: list[int] = []
     left = list(flows)

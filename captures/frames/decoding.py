@@ -16,12 +16,12 @@ from owlt.captures.files.blocks import ETHERNET, ETHERNET_BYTES, LONGEST_FRAME_B
 from owlt.captures.frames.packets import ARP_TYPE, IPV4_TYPE, IPV6_TYPE, TAG_TYPES, LocatedPacket, find_packet
 
 _MOST_ADDRESSES = 1 << 18
-"""Of IPv6, that are kept of one capture."""
+"""The most IPv6 addresses that are kept of one capture."""
 
 _IPV4_BYTES = 20
 _PORTS_BYTES, _UDP_LENGTH_BYTES, _UDP_BYTES, _TCP_BYTES = 4, 6, 8, 20
 _WINDOW_END = 16
-"""Of a TCP header: if so much is there, tshark believes its length."""
+"""The part of a TCP header that must be present for tshark to use its length field."""
 TCP, UDP = 6, 17
 _ICMP, _IGMP = 1, 2
 """Numbers of protocols (IANA)."""
@@ -66,14 +66,14 @@ _UDP_CHECKSUM_AT, _TCP_CHECKSUM_AT, _CHECKSUM_BYTES = 6, 16, 2
 
 
 class Kind(IntEnum):
-    """What a frame is, as far as the columns tell it apart."""
+    """The kinds of frames that the columns distinguish."""
 
     UDP = 0
     TCP = 1
     FRAGMENT = 2
     """Any fragment of an IPv4 or IPv6 packet, the first one too; `protocol` says of what."""
     ICMP = 3
-    """Of IPv4; ICMPv6 is IPV6."""
+    """ICMP over IPv4; ICMPv6 is IPV6."""
     IGMP = 4
     OTHER_IPV4 = 5
     MALFORMED_IPV4 = 6
@@ -102,13 +102,13 @@ _IPV4_KINDS = np.array(
 )
 _HEAD_FACTOR = np.uint64(0xD6E8FEB86659FD93)
 _HEAD_BYTES = 8
-"""Of a body, hashed apart from the rest: the length of UDP's header, so that the rest is its payload."""
+"""The first bytes of a body, hashed separately: the length of UDP's header, so that the rest is its payload."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Packets:
-    """Where the packet is in each frame of a block: its headers end at `body`, itself at `end`, which may be behind
-    what was captured. `network` is 0 if there is none; `kind` is then right, and else still to be set."""
+    """Where the packet is in each frame of a block: its headers end at `body`, the packet at `end`, which may be beyond
+    the captured part. `network` is 0 if there is none; `kind` is then final, otherwise still to be set."""
 
     network: NDArray[np.uint8]
     protocol: NDArray[np.uint8]
@@ -154,7 +154,8 @@ def decode(block: Block, hashed_bytes: int, addresses: AddressNumbers) -> tuple[
 
 
 def _find_packets(block: Block, addresses: AddressNumbers) -> tuple[_Packets, int]:
-    """By Wireshark's rules; a total length of 0 stands for the rest of the frame, as segmentation offload leaves it."""
+    """Find the packets by Wireshark's rules; a total length of 0 means the rest of the frame, as segmentation offload
+    leaves it."""
     captured_bytes, wire_bytes = block.captured_bytes, block.wire_bytes
     fields = gather(block.data, block.starts, HEADERS.itemsize).view(HEADERS)[:, 0]
     ethernet_type = np.where(captured_bytes >= ETHERNET_BYTES, fields["ethernet_type"], 0)
@@ -186,7 +187,7 @@ def _find_packets(block: Block, addresses: AddressNumbers) -> tuple[_Packets, in
 
 
 def _find_others(block: Block, packets: _Packets, ethernet_type: NDArray[np.int64], addresses: AddressNumbers) -> int:
-    """Set what is known of the frames that are not Ethernet with IPv4; returns how many were slow."""
+    """Set the values of the frames that are not Ethernet with IPv4. Returns how many were slow."""
     is_ethernet, others = block.link_types == ETHERNET, np.flatnonzero(packets.network == 0)
     packets.body[others] = np.minimum(ETHERNET_BYTES, block.captured_bytes[others])
     packets.end[others] = block.wire_bytes[others]
@@ -259,7 +260,8 @@ def _tcp_header_bytes(segments: NDArray[np.void]) -> NDArray[np.int64]:
 def _tcp_fields(
     segments: NDArray[np.void], is_tcp: NDArray[np.bool_], there: NDArray[np.int64]
 ) -> dict[str, NDArray[np.generic]]:
-    """Of the bytes of the segment that are there; nothing but the sequence number if its header cannot be so long."""
+    """The TCP fields from the captured bytes of the segment; only the sequence number if its header length is
+    impossible."""
     if not is_tcp.any():
         return {}
     is_sound = is_tcp & (_tcp_header_bytes(segments) >= _TCP_BYTES) & (there > 12)
@@ -362,10 +364,10 @@ _WEIGHTS = np.random.Generator(np.random.PCG64(2014)).integers(
     0, 2**64, LONGEST_FRAME_BYTES // _WORD_BYTES + 1, dtype=np.uint64
 ) | np.uint64(1)
 _KEPT = np.array([2**64 - 1] + [2 ** (8 * n) - 1 for n in range(1, _WORD_BYTES)], np.uint64)
-"""By length modulo 8: the mask that keeps the span's own bytes of its last little-endian word."""
+"""The mask that keeps the span's own bytes of its last little-endian word, by length modulo 8."""
 _WORDS_AT_ONCE = 1 << 15
-"""What is computed from them stays in the processor's cache; for larger arrays the C library asks the kernel for new
-memory each time."""
+"""The number of words at once: intermediate results stay in the processor's cache; for larger arrays the C library
+requests new memory from the kernel each time."""
 _WIDTHS = np.unique(np.append(np.arange(9), 2.0 ** np.arange(3, 15.2, 0.25))).astype(np.int64)
 """Numbers of words: spans from one of them to the next, a fifth longer at most, are hashed together."""
 

@@ -19,7 +19,8 @@ from owlt.captures.files.blocks import ETHERNET, ETHERNET_BYTES, LINUX_COOKED, L
 IPV4_TYPE, ARP_TYPE, IPV6_TYPE = 0x0800, 0x0806, 0x86DD
 """Ethernet types (IEEE's registry)."""
 _LINKS = {ETHERNET: (14, 12), LINUX_COOKED: (16, 14), LINUX_COOKED_2: (20, 0)}
-"""The link's header in bytes, and where in it the Ethernet type is: IEEE 802.3, LINKTYPE_LINUX_SLL, _SLL2."""
+"""The length of the link's header in bytes, and the offset of the Ethernet type in it: IEEE 802.3, LINKTYPE_LINUX_SLL,
+_SLL2."""
 TAG_TYPES = (0x8100, 0x88A8, 0x9100)
 _TAG_BYTES, _TYPE_AT_IN_TAG = 4, 2
 """IEEE 802.1Q: priority and VLAN, then the type of what follows."""
@@ -182,14 +183,14 @@ def _number(header: bytes, place: int) -> int:
 
 
 _CHECKSUM_AT = {6: 16, 17: 6}
-"""Where in a TCP and in a UDP header the checksum is."""
+"""The offset of the checksum in a TCP and in a UDP header."""
 _ONES = 0xFFFF
 
 
 def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool]]:
     """For each part of the frame that has a checksum: where it is, and whether the checksum is right.
 
-    The parts are the IPv4 header and what it carries, if that is UDP or TCP, whole, and all there. Where they begin
+    The parts are the IPv4 header and its payload, if that is a complete UDP datagram or TCP segment. Where they begin
     and end is read from the frame `like` it, which is undamaged.
     """
     if int.from_bytes(like[12:14]) != IPV4_TYPE or len(like) < ETHERNET_BYTES + 20:

@@ -79,7 +79,7 @@ _EXTENSIONS = "(:ipv6[.](hopopts|routing|dstopts))*"
 
 
 class Session(BaseModel):
-    """What belongs to a run: IP between the two test addresses, or from one of them to one of the multicast
+    """The packets that belong to a run: IP between the two test addresses, or from one of them to one of the multicast
     groups, with one of the ports as source or as destination. All addresses are IPv4, or all are IPv6.
 
     Tags of VLANs do not matter, nor do IPv6 extension headers (hop-by-hop and destination options, routing,
@@ -148,7 +148,7 @@ def sent_by(columns: Columns, session: Session, host: Host) -> NDArray[np.bool_]
 
 
 def _numbers(columns: Columns, addresses: tuple[Address, ...]) -> list[int]:
-    """What the capture's columns call these addresses; IPv6 addresses that it has not seen are left out."""
+    """The numbers of these addresses in the capture's columns; IPv6 addresses that are not in it are omitted."""
     numbers = {address: number for number, address in enumerate(columns.addresses)}
     return [
         int(address) if address.version == 4 else numbers[address]
@@ -160,9 +160,9 @@ def _numbers(columns: Columns, addresses: tuple[Address, ...]) -> list[int]:
 def summary_filter(session: Session, host: Host | None = None) -> str:
     """The tshark display filter that passes the session's packets, or those of them that the host sent.
 
-    The layers before UDP and TCP are told by name, so that headers quoted by ICMP or carried in tunnels do not
-    count; `#1` is the outermost layer of its kind (Wireshark has it since version 4.0). Fragments are named, so
-    that it makes no difference whether tshark is told to reassemble them.
+    The layers before UDP and TCP are named, so that headers quoted by ICMP or carried in tunnels do not count; `#1` is
+    the outermost layer of its kind (Wireshark has it since version 4.0). Fragments are named, so that tshark's setting
+    for reassembly makes no difference.
     """
     senders: tuple[Host, ...] = (host,) if host else HOSTS
     name = "ip" if session.network == 4 else "ipv6"

@@ -1,6 +1,6 @@
 """All results from two captures of one transfer, of owlt or not: summary, packets, messages, traces.
 
-Each part belongs to another module; here they are combined, and what one of them cannot do is noted.
+Each part belongs to another module; here they are combined, and a note states what could not be computed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMPLETED = "completed"
 
 @dataclass(frozen=True)
 class Case:
-    """What is known of a transfer beside its captures; None if it is not known.
+    """Facts about a transfer that are not from its captures; None if not known.
 
     `dissector` are options for tshark, as a profile has them. The links are those of a channel that does not change.
     `delay_ns` is of the channel, one way, where the links are not known. `outcome` is "completed", "failed" or another
@@ -48,7 +48,7 @@ class Case:
     file_size_bytes: int | None = None
     file_delivered_at_ns: int | None = None
     duration_s: float | None = None
-    """Of a run that sends for a time: `file_size_bytes` are what the receiver received in that time."""
+    """The duration of a run that sends for a time: `file_size_bytes` are then the bytes received in that time."""
     rate_bps: float | None = None
     forward_link: Link | None = None
     reverse_link: Link | None = None
@@ -61,12 +61,12 @@ class Case:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the file is known not to have come."""
+        """Whether the file is known not to have arrived."""
         return self.outcome not in ("", COMPLETED)
 
     @property
     def claims(self) -> Claims:
-        """What the packets can be held against."""
+        """The description of the transfer with which the packets are compared."""
         there, back = self.forward_link, self.reverse_link
         return Claims(
             None if self.has_failed else self.file_size_bytes,
@@ -76,7 +76,7 @@ class Case:
         )
 
     def transfer(self, file_size_bytes: int | None) -> Transfer:
-        """What the summary needs to know, with a size of the file that may be known from the packets."""
+        """The facts that the summary needs, with a file size that may be inferred from the packets."""
         return Transfer(
             file_size_bytes=file_size_bytes,
             file_delivered_at_ns=self.file_delivered_at_ns,
@@ -101,9 +101,8 @@ class OneSideInspection:
 class Inspection:
     """All results. `packets` has a row for each packet of the session (`accounting.packets`), `rungs` are the messages
     with their departures and arrivals. `exchange` and `view` are None, and `rungs` is empty, if the protocol could not
-    be analysed; `clocks` is None if there is one clock. `notes` say so, each in a sentence.
-    `left_out` says why the summary has no goodput, and none of what is made of it; "" where it has, or where the file's
-    size is not known."""
+    be analysed; `clocks` is None if there is one clock. `notes` say so, each in a sentence. `left_out` states why the
+    summary has no goodput and no measure derived from it; "" if it has them, or if the file's size is not known."""
 
     summary: CaptureSummary
     packets: Table
@@ -248,7 +247,8 @@ def _left_out(
 
 
 def _believed(summary: CaptureSummary, wrong: Sequence[str], left_out: str) -> CaptureSummary:
-    """The summary with what is wrong among its reasons for suspicion, without what then says nothing."""
+    """The summary with contradictions among its reasons for suspicion, and without the measures that they
+    invalidate."""
     suspect = list(dict.fromkeys([*wrong, *summary.suspect]))
     summary = summary.of_no_file if left_out else summary
     return summary.model_copy(update={"suspect": suspect} | ({"utilisation": None} if wrong else {}))
@@ -282,5 +282,5 @@ def _clock_note(clocks: ClockRelation, case: Case) -> str:
 
 
 def _decimals(uncertainty: float) -> int:
-    """As many as show two digits of it, up to six."""
+    """The number of decimals that show two significant digits, at most six."""
     return int(np.clip(1 - np.floor(np.log10(max(uncertainty, 1e-6))), 0, 6))

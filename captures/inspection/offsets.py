@@ -1,4 +1,4 @@
-"""Where in the file, or in the TCP stream that carries it, each packet's data belongs; what is acknowledged when."""
+"""Where in the file, or in the TCP stream that carries it, each packet's data belongs; and when it is acknowledged."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Integers = NDArray[np.int64]
 class FileData:
     """The parts of the file, or of the TCP stream that carries it, in the order in which the sender sent them.
 
-    In a capture at the receiver's port alone: as they came there, which "sent" then stands for.
-    A row is `byte_count` bytes from `first_byte` on, of which `new_bytes` had not been sent before. `frame` is the
-    number of the packet in the sender's capture, from 1; a packet that carries several parts has several rows.
-    `unplaced_frames` carry data, or may, of which the packets do not say where it belongs; they are not among the rows.
+    In a capture at the receiver's port alone: as they came there, which "sent" then stands for. A row is `byte_count`
+    bytes from `first_byte` on, of which `new_bytes` had not been sent before. `frame` is the number of the packet in
+    the sender's capture, from 1; a packet that carries several parts has several rows. `unplaced_frames` carry data, or
+    may, whose position is not known; they are not among the rows.
     """
 
     sent_ns: Integers
@@ -51,11 +51,11 @@ class FileData:
 
 @dataclass(frozen=True, eq=False)
 class Acknowledgements:
-    """The receiver's messages that say what has arrived, when they arrived at the sender; in a capture at the
+    """The receiver's messages that report received data, when they arrived at the sender; in a capture at the
     receiver's port alone, when they left it.
 
-    `acknowledged_bytes` is what each message says by itself: all that has arrived (TCP, Saratoga), or what it claims
-    (an LTP report, a custody signal).
+    `acknowledged_bytes` is the value in each message: all received bytes (TCP, Saratoga), or those that it claims (an
+    LTP report, a custody signal).
     """
 
     arrived_ns: Integers
@@ -67,10 +67,9 @@ class Acknowledgements:
 def offsets_of(
     capture: Columns, from_sender: Integers, from_receiver: Integers, messages: Iterable[Message], first_ns: int
 ) -> tuple[FileData | None, Acknowledgements | None]:
-    """Of the rows of one capture that each host's packets are, at the times of that capture since `first_ns`.
-
-    Where most of the sender's payload went over TCP, those of its connection with most data (RFC 9293), and `messages`
-    are not asked; else those of the messages.
+    """The offsets in one capture, from the rows of each host's packets, at times since `first_ns`. If most of the
+    sender's payload went over TCP, those of the connection with most data (RFC 9293), without the `messages`; else
+    those of the messages.
     """
     payload_bytes, is_tcp = capture.payload_bytes[from_sender].astype(np.int64), capture.protocol[from_sender] == TCP
     if payload_bytes[is_tcp].sum() > payload_bytes[~is_tcp].sum():

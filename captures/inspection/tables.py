@@ -19,7 +19,7 @@ from owlt.captures.inspection.traces import Delays, Throughput, Traces, Way, thr
 from owlt.captures.matches.delivery import INTACT, Crossing, OneWay
 
 Table = Mapping[str, NDArray[np.generic]]
-"""Columns of equal length by name; what is masked is not there."""
+"""Columns of equal length by name; masked cells have no value."""
 Format = Literal["csv", "parquet"]
 
 
@@ -74,7 +74,10 @@ def _stacked(columns: list[NDArray[np.generic]]) -> NDArray[np.generic]:
 
 
 def write_table(table: Table, path: Path) -> Path:
-    """Write the table as the path's ending says, .csv or .parquet; what is masked is empty or NULL. Raises OSError."""
+    """Write the table in the format of the path's suffix, .csv or .parquet; masked cells are empty or NULL.
+
+    Raises OSError.
+    """
     import duckdb
 
     as_objects = {name: column.astype(object) if column.dtype.kind == "U" else column for name, column in table.items()}

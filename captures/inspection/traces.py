@@ -1,7 +1,8 @@
-"""What of a transfer was seen when, each way, from both captures or from one; the throughput in intervals of time.
+"""The traces of a transfer over time, in each direction, from both captures or from one; the throughput in intervals of
+time.
 
 Times are in ns since the session's first packet, at whichever port it was seen; two captures must have been taken with
-one clock. Which packet is which belongs to `captures.matches`, what protocols write into them to messages.py.
+one clock. Matching packets belongs to `captures.matches`, their messages to messages.py.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Numbers = NDArray[np.float64]
 MOST_INTERVALS = 1_000_000
 _INTERVALS = 200
 _PACKETS_AN_INTERVAL, _OF_THE_SLOWER = 10, 4
-"""With fewer of a paced flow in an interval, one more or one less shows as a change of the rate."""
+"""The least number of packets in an interval: with fewer, one packet more or less looks like a change of the rate."""
 _PACE_PACKETS = 50
 
 _NO_ROWS = np.empty(0, np.int64)
@@ -38,8 +39,8 @@ _NO_ROWS = np.empty(0, np.int64)
 class Delays:
     """A row for each packet that was delivered, by the time that it was sent; of duplicates the first copy.
 
-    `delay_ns` is from port to port, `waiting_ns` what is left of it without propagation and the packet's own
-    serialization, both as measured: a few ns below zero are the clock's. None if the link is not known.
+    `delay_ns` is from port to port, `waiting_ns` the same without propagation and the packet's own serialization, both
+    as measured: a few ns below zero are due to the clock. None if the link is not known.
     """
 
     sent_ns: Integers
@@ -74,7 +75,7 @@ class Way:
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """All traces of a run. `data` and `acknowledgements` are None if the packets do not say.
+    """All traces of a run. `data` and `acknowledgements` are None if the packets do not show them.
 
     `first_packet_ns` is the captures' time of the session's first packet, which is 0 in everything else; `length_ns` is
     until the last one was seen at either port.
@@ -123,7 +124,7 @@ def trace_run(
 
 
 def trace_one_side(capture: Columns, session: Session, seen_at: Host, messages: Sequence[Message] = ()) -> Traces:
-    """What the capture at that host's port alone tells, with the messages that are in it."""
+    """The traces from the capture at that host's port alone, with its messages."""
     damaged = [message.frame - 1 for message in messages if message.is_damaged]
     whole = np.ones(len(capture), np.bool_)
     whole[damaged] = False
@@ -309,6 +310,6 @@ def _frames_with_new(data: FileData) -> tuple[Integers, Integers, NDArray[np.boo
 
 
 def _once(acknowledgements: Acknowledgements) -> tuple[Integers, Integers]:
-    """When each frame with acknowledgements arrived, and its bytes: once, however many it carries."""
+    """When each frame with acknowledgements arrived, and its bytes, once for each frame."""
     first = np.unique(acknowledgements.frame, return_index=True)[1]
     return acknowledgements.arrived_ns[first], acknowledgements.wire_bytes[first]

@@ -2,7 +2,7 @@
 
 A packet is overdue while it is in the emulator and should have left it: for so long the emulator's machine was late. It
 is due one propagation delay after its last bit could have entered the link: when it had come, and the packet before it
-had left the bottleneck. What a late packet costs those behind it is therefore counted once.
+had left the bottleneck. So the effect of a late packet on those behind it is counted once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Intervals = tuple[Integers, Integers]
 """Beginnings and ends."""
 
 TOLERANCE_NS = 500_000
-"""A packet is overdue from so long after it was due. A quiet machine, also a guest on it, takes 0.1 to 0.4 ms."""
+"""The time after which a packet counts as overdue. A quiet machine, also a guest on it, takes 0.1 to 0.4 ms."""
 
 _NEVER = np.iinfo(np.int64).max
 _SAME_MOMENT_NS = 1_000
@@ -40,7 +40,7 @@ class Link:
     delay_ns: int
     rate_bps: float
     overhead_bytes: int = 0
-    """What each frame takes of the rate beyond its own bytes."""
+    """The bytes per frame that count for the rate in addition to its own."""
 
     def __post_init__(self) -> None:
         if not (self.delay_ns >= 0 and self.rate_bps > 0 and self.overhead_bytes >= 0):
@@ -54,14 +54,14 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class Queue:
-    """What of the session has entered the bottleneck and not left it, from each of these times until the next.
+    """The session's packets that have entered the bottleneck and not left it, from each of these times until the next.
 
     A packet enters when it is seen at its host's port. It leaves, whole, one propagation delay, and a microsecond for
     the clocks, before it is seen at the other port. The packet being sent is counted, as in the emulator's limit.
 
     Of packets that never arrived only those are counted for which the bottleneck visibly took the time, while others
-    waited: the rest may have found no room in the queue. So this is never more than there was; it is less by packets
-    lost behind the bottleneck just before it fell idle, or of different lengths between two that arrived.
+    waited: the rest may have found no room in the queue. So this is a lower bound: it omits packets lost after the
+    bottleneck just before it became idle, or with different lengths between two that arrived.
     """
 
     time_ns: Integers

@@ -1,7 +1,6 @@
-"""How the clock of the receiver's capture stands to that of the sender's, where two hosts took them: offset and drift.
-
-A packet takes at least the light time and what its own bytes take at the channel's rate, so the least delays of many
-lie on a plane over time and size, whose slope in time is the drift: S. Moon, P. Skelly and D. Towsley, "Estimation and
+"""The offset and drift between the clocks of the receiver's and the sender's capture, if two hosts took them. A packet
+takes at least the propagation delay and its serialization time at the channel's rate, so the least delays of many lie
+on a plane over time and size, whose slope in time is the drift: S. Moon, P. Skelly and D. Towsley, "Estimation and
 removal of clock skew from network delay measurements", INFOCOM 1999; here over both directions at once, and with the
 size. Clocks that are stepped or slewed while the captures are taken do not fit, which the residual shows.
 """
@@ -50,10 +49,10 @@ LEAST_ERROR_NS = 1000.0
 class ClockRelation(BaseModel):
     """The receiver's clock by the sender's: receiver time - sender time = offset + drift × time.
 
-    `offset_ns` holds when the receiver's clock shows `at_ns`. What captures tell is the least round trip of a packet
-    without bytes, `least_round_trip_ns`, but not how its two ways share it: unless the true delays were given, the
-    offset is the one that makes both ways equal, and `offset_uncertainty_ns` has half the round trip in it; with delays
-    that are longer than the round trip, half of what they are too long. It is None if packets went one way only.
+    `offset_ns` holds when the receiver's clock shows `at_ns`. Captures show the least round trip of a packet without
+    bytes, `least_round_trip_ns`, but not how it is divided between the directions: unless the true delays were given,
+    the offset is the one that makes both ways equal, and `offset_uncertainty_ns` has half the round trip in it; with
+    delays that are longer than the round trip, half of what they are too long. It is None if packets went one way only.
 
     `drift_ppm` is what the receiver's clock gains on the sender's, in µs a second; None if all packets came at one
     moment, or where delays gain more than clocks do: then nothing is corrected for it. `residual_p50_ns` and
@@ -88,9 +87,9 @@ class ClockRelation(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class _Way:
-    """Packets of one direction, in ns from where they are counted: when the receiver's clock saw them, and how long
-    they seem to have taken. As that clock gains, so does this time: forward (sign 1); in reverse (-1) it loses.
-    `wire_bytes` are all 0 where what they take is not looked for."""
+    """Packets of one direction: their times by the receiver's clock, in ns from a common origin, and their apparent
+    delays. If that clock gains, the apparent delay grows forward (sign 1) and shrinks in reverse (-1). `wire_bytes` are
+    all 0 if the serialization time is not estimated."""
 
     sign: int
     seen: Numbers
@@ -118,7 +117,7 @@ def relate_clocks(
     least_delays_ns: tuple[float, float] | None = None,
     links: tuple[Link, Link] | None = None,
 ) -> ClockRelation | None:
-    """How the clocks of the two captures stand to each other, from the first copies of all matched packets.
+    """The relation of the clocks of the two captures, from the first copies of all matched packets.
 
     `least_delays_ns` are the true least one-way delays of packets without bytes, forward and reverse, where they are
     known, `links` the channel's, whose rates tell what the bytes take. None if no packet was matched.
@@ -212,12 +211,12 @@ def _resolution_ns(*times: Times) -> int:
 
 
 class _Fit:
-    """The floors below all packets, one a way, that are nearest to them in sum: a linear program.
-
-    What is sought is how long a packet without bytes took at the start in each way, what the receiver's clock gains
-    over the whole time, and what the largest packet takes more than one without bytes, in each way whose packets are
-    of different sizes. A packet that takes longer than the floor by chance does so by an exponential distribution:
-    then the least sum is the likeliest, and by how much that of the truth is more is a ratio of two gamma variates.
+    """The lower bounds of all delays, one for each direction, with the least sum of distances: a linear program. Its
+    unknowns are the delay of a packet without bytes at the start in each direction, the gain of the receiver's clock
+    over the complete time, and the additional delay of the largest packet over one without bytes, in each direction
+    whose packets have different sizes. A packet that takes longer than the floor by chance does so by an exponential
+    distribution: then the least sum is the likeliest, and by how much that of the truth is more is a ratio of two gamma
+    variates.
     """
 
     def __init__(self, ways: Sequence[_Way], span_ns: float, resolution_ns: float, least_round_trip_ns: float) -> None:
@@ -240,7 +239,7 @@ class _Fit:
 
     @property
     def best_without_drift(self) -> Numbers:
-        """What fits best where the clock gains nothing."""
+        """The best fit without drift."""
         return self._nearest(0.0)
 
     def _nearest(self, most_gained: float) -> Numbers:
@@ -252,7 +251,7 @@ class _Fit:
 
     @property
     def of_drift(self) -> Numbers:
-        """The weights of what is sought that make the drift of it, in ns a ns."""
+        """The weights of the unknowns that give the drift, in ns per ns."""
         weights = np.zeros(self._below.shape[1])
         weights[self._ways] = 1 / self._span_ns
         return weights
@@ -264,12 +263,13 @@ class _Fit:
         return weights
 
     def residuals_ns(self, solution: Numbers) -> Numbers:
-        """By how much packets took longer than their floor."""
+        """By how much the delays of packets exceed their lower bound."""
         residuals: Numbers = np.maximum(self._took * self._unit_ns - self._below @ solution, 0)
         return residuals
 
     def uncertainty(self, weights: Numbers, solution: Numbers) -> float | None:
-        """How far from that of what was found a weighted sum may be, among all whose residuals can be; None: any."""
+        """How far a weighted sum of the unknowns may be from its fitted value, among all solutions with plausible
+        residuals; None: unbounded."""
         limits, most = self._limits()
         below, took = np.vstack([self._below, *limits]), np.append(self._took, most)
         ends = [self._solved(sign * weights, below, took, self._most) for sign in (1, -1)]
@@ -278,8 +278,8 @@ class _Fit:
         return max(far_ns) + read_ns if len(far_ns) == 2 else None
 
     def _limits(self) -> tuple[list[Numbers], list[float]]:
-        """Rows, and what they must not exceed: the sum of the residuals; what the way there and back lacks of the
-        least that it can take."""
+        """Constraints as rows and upper limits: the sum of the residuals, and the difference between the least possible
+        and the fitted round trip."""
         count, unknowns = len(self._took), self._below.shape[1]
         best = self.best / self._unit_ns
         limits: list[Numbers] = []

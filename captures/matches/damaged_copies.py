@@ -1,8 +1,8 @@
 """Finding the damaged copies of packets among the frames that are no intact copy.
 
 A damaged copy differs from its packet in a single bit, or in few. netem's `corrupt` hits a single bit of a frame, and a
-bit error rate may hit several, anywhere from the first byte of the Ethernet header on. So the copy may have lost its
-address, its port or its protocol: nothing is asked of it but its other bits.
+bit error rate may hit several, anywhere from the first byte of the Ethernet header on. So its address, port or protocol
+may be damaged: only its other bits are compared.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from owlt.captures.matches.pairing import DelayAround, pair_by_key
 
 _MOST_AT_ONCE = 16_384
 _MARGIN = 4_096
-"""Damaged copies are sought so many at a time, among the packets sent meanwhile and so many before and after."""
+"""The number of damaged copies that are searched at a time, among the packets sent meanwhile and this many before and
+after."""
 _NEAR = 256
-"""The same for copies of packets that have one already: then all packets are candidates, not the lost ones only."""
+"""The number for copies of packets that have one already: then all packets are candidates, not only the lost ones."""
 _MOST_BYTES_AT_ONCE = 64 << 20
 
 _SEGMENTS = (slice(0, 34), slice(34, 42), slice(42, 98), slice(98, None))

@@ -1,4 +1,4 @@
-"""The result of matching: what became of the packets of one direction, and a whole crossing of the channel."""
+"""The result of matching: the fates of the packets of one direction, and of a complete crossing of the channel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def without(rows: Rows, taken: Rows) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class Delivery:
-    """What became of the session's packets that one host sent.
+    """The fates of the session's packets that one host sent.
 
     `near` are the rows of the packets in the capture at the host's port, `far` the rows that pass the
     filter in the other one. Pair by pair, `sent` and `delivered` are the row of a packet and that of its
@@ -52,7 +52,7 @@ class Delivery:
 
     @property
     def lost(self) -> Rows:
-        """The packets (rows of the near capture) that did not come out while the channel was captured."""
+        """The packets (rows of the near capture) that did not arrive while the channel was captured."""
         return without(self.near, self.sent)
 
     @property
@@ -79,8 +79,8 @@ class Delivery:
 
 @dataclass(frozen=True, eq=False)
 class OneWay:
-    """One direction of a crossing: the capture at the port of the host that sent, the one behind the channel, and what
-    became of the host's packets between them."""
+    """One direction of a crossing: the capture at the sending host's port, the one after the channel, and the fates of
+    the host's packets between them."""
 
     host: Host
     near: Columns
@@ -90,7 +90,7 @@ class OneWay:
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """A transfer as it crossed the channel: the captures at both ports, and what became of each host's packets."""
+    """A transfer as it crossed the channel: the captures at both ports, and the fates of each host's packets."""
 
     at_sender: Columns
     at_receiver: Columns

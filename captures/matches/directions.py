@@ -1,6 +1,6 @@
 """One direction of the channel between two captures: which frames go that way, and pairs of packets and copies in it.
 
-The session's packets tell by their addresses from which side of the channel they come. Other frames (ARP, IGMP, router
+The addresses of the session's packets show from which side of the channel they come. Other frames (ARP, IGMP, router
 solicitations, other programs) are from the side from which the session's packets with the same Ethernet source come.
 """
 
@@ -26,7 +26,8 @@ from owlt.captures.matches.pairing import pair_by_key
 _NONE = np.empty(0, np.int64)
 _AT_ONCE = 1 << 16
 _SAMPLE = 1_000
-"""So many of a host's packets tell its Ethernet address: the one that most of them have, should some be damaged."""
+"""The number of a host's packets that decide its Ethernet address: the one that most of them have, in case some are
+damaged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ def bound_by_host(capture: Columns, session: Session) -> ByHost:
 
 
 def with_known_direction(bound: ByHost, of_sender: Rows, of_receiver: Rows) -> ByHost:
-    """The same when it has become known from where these frames come."""
+    """The frames by host, after the side of these frames has become known."""
     sender, receiver = bound["sender"], bound["receiver"]
     unknown = np.setdiff1d(bound[None].others, np.concatenate([of_sender, of_receiver]))
     return {
@@ -92,10 +93,10 @@ def _ethernet_sources(capture: Columns, rows: Rows) -> Rows:
 
 
 _SHORTEST_BYTES = 60
-"""Of an Ethernet frame without its checksum (IEEE 802.3)."""
+"""The shortest Ethernet frame without its checksum (IEEE 802.3)."""
 
 Key = Callable[[Columns, Rows], NDArray[np.uint64]]
-"""What rows of either capture that belong together share."""
+"""Computes a key that is equal for rows of both captures that belong together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,7 @@ class Direction:
         return _frames(self.far_capture, rows)
 
     def certain(self, pairs: Pairs) -> Pairs:
-        """The pairs whose packet has no equal, which cannot be another's; all of them where there are none."""
+        """The pairs whose packet has no equal, so that they are unambiguous; all pairs if there are none."""
         certain = self.kinds[pairs.sent] < 0
         return pairs.only(certain) if certain.any() else pairs
 

@@ -1,7 +1,7 @@
 """Finding each packet in both captures: near, where it came from its host, and far, behind the channel.
 
 pairing.py pairs equal keys, damaged_copies.py finds the damaged copies, directions.py decides which way a frame is
-bound, delivery.py holds the result. What follows from the pairs belongs to `captures.accounting`.
+bound, delivery.py holds the result. Conclusions from the pairs belong to `captures.accounting`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MOST_HEADERS_AT_ONCE = 16_384
 def match_captures(
     sender_capture: Columns, receiver_capture: Columns, session: Session, one_clock: bool = True
 ) -> Crossing:
-    """The crossing of the session's packets between two captures: what became of each.
+    """The crossing of the session's packets between two captures, with the fate of each.
 
     Both columns must be hashed over the same number of bytes a frame (`read_columns`). With `one_clock` no copy is
     taken for one of a packet that was sent after it arrived, where there are several that it may be of. Raises OSError.
@@ -71,7 +71,7 @@ def match_captures(
 def _directed_by_time(
     sender_capture: Columns, receiver_capture: Columns, at_sender: ByHost, at_receiver: ByHost
 ) -> tuple[ByHost, ByHost]:
-    """The same with the frames of which only the times tell which way they went: they came out later than in."""
+    """The crossing with the frames whose direction only their times show: they left later than they entered."""
     here, there = at_sender[None].others, at_receiver[None].others
     first, second = pair_by_key(
         frame_key(sender_capture, here),

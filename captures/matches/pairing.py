@@ -24,7 +24,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SPARE_BITS = 2
 """A table of four times as many places as keys: one key in ten meets another one in its place."""
 _TRIED_DELAYS, _TRIED_GROUPS, _TRIED_ARRIVALS = 64, 64, 256
-"""Where no delay is known: how many are tried, on how many groups of equal packets and arrivals in them."""
+"""If no delay is known: the number of delays that are tried, on how many groups of equal packets and arrivals in
+them."""
 
 
 def pair_by_key(

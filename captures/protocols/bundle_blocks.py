@@ -34,7 +34,7 @@ REASONS = {
     7: "no timely contact with next node",
     8: "block unintelligible",
 }
-"""Section 6.3."""
+"""Reason codes of custody signals: section 6.3."""
 STATUSES = {1: "received", 2: "custody accepted", 4: "forwarded", 8: "delivered", 16: "deleted"}
 DELETED = 16
 REPORT_REASONS = REASONS | {
@@ -42,10 +42,10 @@ REPORT_REASONS = REASONS | {
     2: "sent over a unidirectional link",
     3: "transmission cancelled",
 }
-"""Of a status report: section 6.1.1."""
+"""Reason codes of a status report: section 6.1.1."""
 
 _MOST_BLOCKS = 64
-"""Blocks of one bundle that are read."""
+"""The most blocks of one bundle that are read."""
 _EID_NUMBERS = 2
 """Endpoint ids are offsets into the dictionary or, without one, node and service of ipn (RFC 6260)."""
 

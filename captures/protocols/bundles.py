@@ -54,7 +54,8 @@ class Placement:
     unit: object
 
     def piece(self, begin: int, octets: int) -> tuple[int | None, int]:
-        """First byte and byte count of what so many octets of the bundle carry of the file; None, 0 if nothing."""
+        """First byte and byte count of the part of the file in so many octets of the bundle; None, 0 if there is
+        none."""
         first = max(begin, self.payload_at)
         count = min(begin + octets, self.payload_at + self.payload_bytes) - first
         return (self.file_offset + first - self.payload_at, count) if count > 0 else (None, 0)
@@ -62,14 +63,14 @@ class Placement:
 
 @dataclass(frozen=True)
 class BundleStart:
-    """The content of the beginning of a bundle; `placement` is None for signals, and if too little was captured."""
+    """The content at the beginning of a bundle; `placement` is None for signals, and if too little was captured."""
 
     content: PacketContent
     placement: Placement | None
 
 
 class Custody:
-    """Reads the begin of each bundle of one session, and remembers how large those were that signals are about."""
+    """Reads the beginning of each bundle of one session, and remembers the sizes of bundles, to which signals refer."""
 
     def __init__(self) -> None:
         self._bytes_of_custody_id: dict[int, int] = {}
@@ -164,7 +165,7 @@ class Custody:
 
 
 def _status_report(statuses: int, reason: int) -> PacketContent:
-    """What has happened to a bundle: RFC 5050, section 6.1.1."""
+    """The content of a status report on a bundle: RFC 5050, section 6.1.1."""
     happened = ", ".join(word for flag, word in STATUSES.items() if statuses & flag)
     why = REPORT_REASONS.get(reason, f"reason {reason}") if reason else ""
     verdict: Verdict = "ended early" if statuses & DELETED else ""

@@ -43,7 +43,7 @@ _CONDITIONS = {
     14: "suspend request received",
     15: "cancel request received",
 }
-"""Table 5-5; 0 is no error."""
+"""Condition codes: table 5-5; 0 is no error."""
 _HARMLESS = (0, 11)
 """If the checksum's type is not supported, the file is delivered without a check (section 4.2.2)."""
 _VERSIONS = (0, 1)
@@ -51,7 +51,7 @@ _SPACE_PACKET_BYTES, _UNSEGMENTED = 6, 0xC0
 """The primary header of a space packet (CCSDS 133.0-B), which begins with version 0 as earlier issues of CFDP do, and
 ends with the number of octets after it minus one; its sequence flags if it contains a complete PDU."""
 _FIXED_BYTES, _CRC_BYTES, _CHECKSUM_BYTES = 4, 2, 4
-"""Of the header before the entity ids; behind a PDU; of the file's checksum in an EOF."""
+"""Lengths of the header before the entity ids, of the CRC after a PDU, and of the file's checksum in an EOF."""
 _IS_DATA, _HAS_CRC, _IS_LARGE, _HAS_SEGMENT_METADATA = 0x10, 0x02, 0x01, 0x08
 """Bits of the first octet of the header, and of the fourth."""
 _REJECTED = 1

@@ -20,13 +20,13 @@ from owlt.captures.protocols.saratoga import NotSaratoga, read_packet
 from owlt.captures.protocols.tshark import NoDissection, default_settings
 
 _DETAILS_S = 120
-"""How long the child may take."""
+"""The time limit of the child process."""
 
 
 def packet_details(
     columns: Columns, frames: Sequence[int], session: Session | None, options: Sequence[str]
 ) -> dict[int, dict[str, Any]]:
-    """All that pyshark shows of chosen frames (numbers from 1): layer by layer, field by field, as nested dicts.
+    """All fields that pyshark shows of chosen frames (numbers from 1): layer by layer, field by field, as nested dicts.
 
     Saratoga, which tshark does not have, is read here, as `saratoga`. Without a session tshark decides by the ports
     which protocol a packet has. Raises ValueError on unknown options,
@@ -106,7 +106,7 @@ def _saratoga(payload: bytes) -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """Dicts, lists and text alone."""
+    """The values as dicts, lists and text only."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else str(value)

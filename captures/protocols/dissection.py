@@ -31,7 +31,7 @@ from owlt.captures.protocols.tcp import Tcp
 from owlt.captures.protocols.tshark import NoDissection, ip_packets, tshark_fields
 
 _HEADERS = np.dtype([("ip", HEADERS), ("ports", "S4"), ("udp_length", ">u2"), ("udp_checksum", ">u2")])
-"""Of a UDP datagram in Ethernet and IPv4 (RFC 768)."""
+"""The headers of a UDP datagram in Ethernet and IPv4 (RFC 768)."""
 _WITHOUT_OPTIONS = 0x45
 _IP_AT, _ADDRESSES_AT, _UDP_AT = 14, 26, 34
 _MOST_PACKET_BYTES = 16_384
@@ -51,11 +51,12 @@ _READERS: dict[str, Callable[[], Reader]] = {
     "uftp": Uftp,
     "udt": Udt,
 }
-"""By the protocol's name in a dissector."""
+"""The readers by the protocol's name in a dissector."""
 _NOT_DISSECTED = tuple(
     part for name in ("bundle", "bpv7", "cfdp", "ltp", "norm") for part in ("--disable-protocol", name)
 )
-"""They are read here, and putting bundles together takes tshark longer than all else."""
+"""Protocols that tshark does not dissect: they are read here, and reassembling bundles takes tshark most of its
+time."""
 _FIELDS = (
     "frame.protocols",
     "_ws.malformed",
@@ -77,10 +78,11 @@ _FIELDS = (
 _CHECKSUMS = {"0": False, "1": True}
 _UDP_HEADER_BYTES, _IPV6_HEADER_BYTES = 8, 40
 _FRAGMENT_OFFSET_AT = 6
-"""In IPv4's header; whether tshark tells it in octets or in units of eight depends on its version."""
+"""The position of the fragment offset in IPv4's header; tshark's unit (octets or eight octets) depends on its
+version."""
 _ROWS_AT_ONCE = 4096
 _ROWS_BETWEEN_TSHARKS = 32_768
-"""Each so many rows start a tshark, if it is needed for any of them: they are in memory together."""
+"""The number of rows for one tshark process, if it is needed for any of them: they are in memory together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,7 @@ class _Readers:
 
 @dataclass(frozen=True)
 class _Frame:
-    """A packet as it was captured, and as tshark tells of it; `wire_bytes` is the length of the IP packet."""
+    """A packet as it was captured, with tshark's fields; `wire_bytes` is the length of the IP packet."""
 
     host: Host
     transport: Transport
@@ -227,14 +229,14 @@ class _Frame:
 def _fragment_of_ipv6(
     row: int, host: Host, octets: bytes, field_values: dict[str, str], readers: _Readers
 ) -> Dissected:
-    """Only that it is one: the place of anything in it is not looked for."""
+    """A fragment of IPv6, without the position of its contents."""
     packet = Packet(host, b"", len(octets), len(octets), field_values)
     return Dissected(row, packet, readers.of("udp", 0, 0), False, (None, None), "", 1)
 
 
 @dataclass(frozen=True)
 class _Span:
-    """Where in an IP packet what its transport carries begins, and how long it is; `datagram_bytes` as in Packet."""
+    """The start and the length of the transport payload in an IP packet; `datagram_bytes` as in Packet."""
 
     begin: int
     payload_bytes: int
@@ -283,7 +285,8 @@ def _span_of_fragment(frame: _Frame, ip_bytes: int, fragment_at: int) -> _Span:
 
 
 def _span_of_udp(frame: _Frame, ip_bytes: int, is_ipv6: bool) -> _Span:
-    """By the length in its header, within that of the IP packet; IPv6's extension headers are not counted here."""
+    """The payload by the length in the UDP header, within that of the IP packet; IPv6's extension headers are not
+    counted here."""
     wanted = max(frame.number("udp.length") - _UDP_HEADER_BYTES, 0)
     if is_ipv6:
         length = min(wanted, max(ip_bytes - _IPV6_HEADER_BYTES - _UDP_HEADER_BYTES, 0))
@@ -295,7 +298,7 @@ def _span_of_udp(frame: _Frame, ip_bytes: int, is_ipv6: bool) -> _Span:
 
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """What is behind UDP's header: `payload` as far as captured, `payload_bytes` as long as it was on the wire.
+    """The UDP payload: `payload` as far as captured, `payload_bytes` its length on the wire.
 
     `checksums` say whether that of the IPv4 header is right, and that of UDP: None if there is none, or not all that it
     covers was captured.

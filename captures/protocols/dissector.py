@@ -1,6 +1,5 @@
-"""Which protocol is looked for on which port of a session, in options of tshark as a profile's `dissector` has them.
-
-Running tshark belongs to tshark.py, what the protocols say to captures.protocols.
+"""The protocol on each port of a session, as options of tshark in a profile's `dissector`. Running tshark belongs to
+tshark.py, reading messages to captures.protocols.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ Transport = Literal["udp", "tcp"]
 NOT_TSHARKS = ("saratoga",)
 """Protocols that can be named although tshark does not have them."""
 LEFT_ALONE = "data"
-"""tshark's name for what it is to leave alone."""
+"""tshark's name for data that it does not dissect."""
 
 _HEURISTICS = {"rmt_norm_udp": "norm"}
-"""What tshark's heuristics look for, where they are called otherwise."""
+"""The protocols of tshark's heuristics with another name."""
 _DECODE_AS = re.compile(r"(udp|tcp)\.port==(\d{1,5}),([a-z0-9._-]+)")
 
 
 @dataclass(frozen=True)
 class Dissector:
-    """Which protocol is looked for on which port, as options of tshark say it.
+    """The protocol on each port, from options of tshark.
 
     Known are `-d udp.port==PORT,NAME` and `-d tcp.port==PORT,NAME`, `--enable-heuristic NAME`, and `-o`. NAME is
     tshark's name of a protocol, or `saratoga`, which tshark does not have. `tcp.port==PORT,data` says that the bytes of
@@ -53,7 +52,7 @@ class Dissector:
         return set(self.ports.values()) | {_HEURISTICS.get(name, name) for name in self.heuristics}
 
     def options(self, session: Session, not_tsharks: Sequence[str], left_alone: Sequence[Transport] = ()) -> list[str]:
-        """What tshark is to look for on the session's ports: nothing of `not_tsharks`, nothing over `left_alone`."""
+        """The options of tshark for the session's ports: without `not_tsharks`, and nothing over `left_alone`."""
         options = [part for preference in self.preferences for part in ("-o", preference)]
         by_heuristic = {_HEURISTICS.get(name, name) for name in self.heuristics} - set(not_tsharks)
         options += [
@@ -76,7 +75,7 @@ class Dissector:
 
 
 def parse_dissector(options: Sequence[str]) -> Dissector:
-    """What the options say. Raises ValueError on one that is not known."""
+    """Parse the options. Raises ValueError for an unknown one."""
     ports: dict[tuple[Transport, int], str] = {}
     heuristics, preferences = [], []
     words = iter(options)

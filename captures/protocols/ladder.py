@@ -1,8 +1,8 @@
-"""The session as a ladder, and its termination phase: what is still said when all data were sent once, to the end.
+"""The session as a ladder, and its termination phase: the messages after all data were sent once, to the end.
 
 A ladder has each message with the times at which it left one host and arrived at the other; drawing it belongs to
-reports. The termination phase is also told as lines like those of tcpdump, in the way of NASA/TM-2012-216047, section
-5.6, with each message's name behind them.
+reports. The termination phase is also written as lines like those of tcpdump, in the way of NASA/TM-2012-216047,
+section 5.6, with each message's name behind them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from owlt.captures.protocols.messages import Message
 from owlt.captures.protocols.reader import Coverage
 
 LEAD = 3
-"""So many messages before the last new data are shown too."""
+"""The number of messages before the last new data that are shown too."""
 ALIKE = 5
-"""So many messages that are alike are shown, those after them are counted."""
+"""The most equal messages that are shown; further ones are counted."""
 MOST = 60
-"""So many lines in all."""
+"""The most lines in total."""
 _LAST = 10
-"""Of which at the end, where there are too many."""
+"""The number of lines at the end, if there are too many."""
 
 Kind = Literal["new data", "data again", "of the sender", "of the receiver"]
 
@@ -37,8 +37,8 @@ Kind = Literal["new data", "data again", "of the sender", "of the receiver"]
 class Rung:
     """A message, with the times of its captures' clock: when it left, and when each copy arrived, none if it was lost.
 
-    `is_damaged` says that the first copy differs in some bits. "new data" carries bytes of the file that no message
-    before it carried or, where the packets do not say which, any; "data again" others.
+    `is_damaged` says that the first copy differs in some bits. "new data" carries bytes of the file that no earlier
+    message carried or, if their position is not known, any; "data again" others.
     """
 
     message: Message
@@ -50,7 +50,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Messages that come between two that are shown: what they are in a few words, and the host that sent most."""
+    """Messages between two that are shown: in a few words, and the host that sent most of them."""
 
     host: Host
     text: str
@@ -100,7 +100,7 @@ def ending(rungs: Sequence[Rung], lead: int = LEAD, alike: int = ALIKE, most: in
 
 
 def thin(rungs: Sequence[Rung], alike: int = ALIKE, most: int = MOST) -> list[Step]:
-    """The rungs with those left out that are like others before them."""
+    """The rungs without those that equal earlier ones."""
     steps: list[Step] = []
     for step in thinned([rung.message for rung in rungs], alike, most):
         if isinstance(step, int):

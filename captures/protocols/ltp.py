@@ -37,7 +37,7 @@ _REASONS = {
     4: "system error",
     5: "retransmission cycle limit exceeded",
 }
-"""Section 3.2.4."""
+"""Reasons of a cancellation: section 3.2.4."""
 _BUNDLE_PROTOCOL = 1
 """The client service whose blocks are bundles (SANA registry of LTP client service ids)."""
 _EVERYWHERE = 1 << 64

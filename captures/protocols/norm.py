@@ -30,7 +30,7 @@ _VERSION = 1
 _FTI = 64
 """The header extension with the FEC object transmission information."""
 _HEADER_BYTES = {_INFO: 16, _DATA: 16, _CMD: 16, _NACK: 24, _ACK: 24, _REPORT: 8}
-"""Of each type without FEC payload id and extensions."""
+"""The length of each type's header, without FEC payload id and extensions."""
 _LEAST_BYTES = 8
 _FLAVOR_AT = 12
 _STREAM_HEADER_BYTES = 8
@@ -163,7 +163,7 @@ class Norm(Reader):
         return PacketContent(name, f"everything received before byte {upto}", acknowledged_bytes=upto, unit=unit)
 
     def _learn(self, packet: Packet, unit: object, encoding: int, extensions_at: int, header_bytes: int) -> None:
-        """Remember what a header extension says of an object."""
+        """Remember the values of a header extension about an object."""
         for extension in _extensions(packet.payload[extensions_at:header_bytes]):
             if extension[0] != _FTI:
                 continue
@@ -201,7 +201,7 @@ def _nack(packet: Packet, header_bytes: int) -> PacketContent:
 
 
 def _extensions(octets: bytes) -> Iterator[bytes]:
-    """Header extensions whole: type, then a length in words if the type is below 128 (section 4.1)."""
+    """The complete header extensions: type, then a length in words if the type is below 128 (section 4.1)."""
     while len(octets) >= 4:
         size = 4 * octets[1] if octets[0] < 128 else 4
         if not size:

@@ -15,7 +15,10 @@ _UDT_HEADER_BYTES = 16
 
 
 class Uftp(Reader):
-    """Reads messages of UFTP version 4. In what block of what section a segment is does not say where in the file."""
+    """Reads messages of UFTP version 4.
+
+    The block and section of a segment do not determine its position in the file.
+    """
 
     LAYER, TITLE = "uftp4", "UFTP"
     NEEDS_TSHARK = True
@@ -66,7 +69,7 @@ class Quic(Reader):
     FIELDS = ("quic.header_form", *_LONG, "quic.version")
 
     def read(self, packet: Packet) -> PacketContent:
-        """What the packets of a datagram are."""
+        """The kinds of the packets of a datagram."""
         forms = packet.numbers("quic.header_form")
         kinds = (names.get(kind, "long header") for field, names in _LONG.items() for kind in packet.numbers(field))
         if not forms:
@@ -79,11 +82,11 @@ class Quic(Reader):
 
 
 class Datagrams(Reader):
-    """What no dissector knows."""
+    """Datagrams without a dissector."""
 
     TITLE = "UDP"
     NEEDS_TSHARK = True
 
     def read(self, packet: Packet) -> PacketContent:
-        """That it is a datagram."""
+        """A content that states only that it is a datagram."""
         return PacketContent("UDP datagram", unplaced=packet.host == "sender")

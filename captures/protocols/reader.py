@@ -1,4 +1,4 @@
-"""What all readers of protocols share: a packet's octets or fields as input, the packet's contents as output.
+"""The interface of all readers of protocols: a packet's octets or fields as input, the packet's contents as output.
 
 Also here: which bytes of a file, or of a stream, have been carried already.
 """
@@ -16,12 +16,14 @@ from owlt.captures.frames.session import Host
 
 
 class Unreadable(ValueError):
-    """The packet is not what its protocol says it must be. Readers raise nothing else."""
+    """The packet violates its protocol. Readers raise no other exception."""
 
 
 Fields = Mapping[str, str]
-"""By tshark's names: the text that tshark has for a field, its values with commas between them. A field that the packet
-does not have is empty, or not there."""
+"""The text of each field by tshark's name for it, with commas between several values.
+
+A field that the packet does not have is empty or missing.
+"""
 NO_FIELDS: Fields = MappingProxyType({})
 Verdict = Literal["", "delivered", "failed", "ended early"]
 
@@ -76,10 +78,10 @@ class PacketContent:
     """The content of a packet, or of one of its protocol data units. `name`, `detail` and what follows them, up to
     `unplaced`, are as in Message, and so is `verdict`.
 
-    `unit` is what bytes are counted from the begin of: a transaction, a block, an object, a stream. Where the file's
-    sender fills more than one, the packets do not say which place in the file that is. `data_at` is where in the
-    datagram the file's bytes begin, so that they can be told apart in its fragments. `file_bytes` is the size of the
-    file that it states. `parity_bytes` is how many bytes of the file it can restore, whichever they are.
+    `unit` is the unit in which bytes are counted: a transaction, a block, an object, a stream. If the file's sender
+    fills more than one, the position in the file is not known. `data_at` is where in the datagram the file's bytes
+    begin, so that they can be told apart in its fragments. `file_bytes` is the size of the file that it states.
+    `parity_bytes` is how many bytes of the file it can restore, whichever they are.
     """
 
     name: str
@@ -98,8 +100,8 @@ class PacketContent:
 class Reader(ABC):
     """Reads the packets of one session in the capture's order, and may remember what it has read.
 
-    `FIELDS` are tshark's, `LAYER` is what tshark calls the protocol in `frame.protocols`, empty if it knows none,
-    and `TITLE` what people call it.
+    `FIELDS` are tshark's fields, `LAYER` is tshark's name of the protocol in `frame.protocols`, empty if it has none,
+    and `TITLE` its usual name.
     """
 
     TITLE: ClassVar[str]
@@ -113,7 +115,7 @@ class Reader(ABC):
         """The content of a packet; the contents of several protocol data units in one. Raises Unreadable."""
 
     def ignorant(self) -> Reader:
-        """A reader without state, for packets that must not change this one's."""
+        """A reader without state, for packets that must not change the state of this one."""
         return type(self)()
 
 
@@ -164,11 +166,11 @@ def read_number(octets: bytes, place: int) -> tuple[int, int]:
 
 
 _MOST_NUMBER_OCTETS = 10
-"""Of a number of 64 bits."""
+"""The most octets of a number of 64 bits."""
 
 
 class Coverage:
-    """The bytes from 0 on: those before `furthest` are covered, but for the holes, which are in rising order."""
+    """The bytes from 0 on: those before `furthest` are covered, except for the holes, which are in ascending order."""
 
     def __init__(self) -> None:
         self.furthest = 0

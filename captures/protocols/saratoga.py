@@ -1,6 +1,5 @@
-"""Saratoga: the fields of a packet of version 1 (draft-wood-tsvwg-saratoga-20) or 0, and what it means for the file.
-
-Version 0 was never published: `agents.saratoga.version0` says what this layout was made of.
+"""Saratoga: the fields of a packet of version 1 (draft-wood-tsvwg-saratoga-20) or 0, and their meaning for the file.
+Version 0 was never published: `agents.saratoga.version0` documents the source of this layout.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ ERRORS = {
     0x10: "metadata required",
     0x11: "unexpected status",
 }
-"""Of a STATUS: section 4.5 of the draft."""
+"""Codes of a STATUS: section 4.5 of the draft."""
 _STAMP_BYTES = 16
 """A timestamp: its type, then a time."""
 _SHORT_OFFSET = 1
@@ -117,7 +116,7 @@ class _Cursor:
         self.fields[name] = self._take(byte_count, name)
 
     def all(self, name: str) -> None:
-        """Everything that is left."""
+        """All remaining octets."""
         self.fields[name] = self._take(len(self._octets) - self.place, name)
 
     def name(self, name: str) -> None:
@@ -232,7 +231,7 @@ def _holes_to_fill_0(cursor: _Cursor) -> None:
 
 
 _KINDS = ("beacon", "request", "metadata", "data", "status")
-"""By the number of the type; version 0 calls the last HOLESTOFILL."""
+"""The kinds by the number of the type; version 0 calls the last one HOLESTOFILL."""
 _LAYOUTS: dict[tuple[int, str], Callable[[_Cursor], None]] = {
     (1, "beacon"): _beacon,
     (1, "request"): _request,
@@ -282,7 +281,7 @@ def _data_content(packet: Packet, read: SaratogaPacket) -> PacketContent:
 
 
 def _status_content(packet: Packet, read: SaratogaPacket) -> PacketContent:
-    """All before `in_response_to` has come but the holes; of a list that does not end here, all before `progress`."""
+    """All bytes before `in_response_to` have arrived except the holes; if the list continues, all before `progress`."""
     fields = read.fields
     if error := fields.get("error", 0):
         return PacketContent(

@@ -1,4 +1,4 @@
-"""TCP: RFC 9293, with what tshark's analysis says of acknowledgements and keep-alives."""
+"""TCP: RFC 9293, with tshark's analysis of acknowledgements and keep-alives."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Stream:
 
 @dataclass(eq=False)
 class _Connection:
-    """Both directions, by who sends."""
+    """Both directions, by the sending host."""
 
     streams: dict[Host, _Stream] = field(default_factory=lambda: {"sender": _Stream(), "receiver": _Stream()})
     is_over: bool = False
@@ -58,8 +58,8 @@ class _Connection:
 class Tcp(Reader):
     """Reads segments. Bytes are placed only if `stream_is_file`: the connection carries the file and nothing else.
 
-    What is sent again is told from what undamaged segments carried, and connections from their ports and SYNs: tshark
-    takes a damaged SYN for one of a new connection, whose numbers it then expects.
+    Retransmissions are recognised from the data of undamaged segments, and connections from their ports and SYNs:
+    tshark takes a damaged SYN for one of a new connection, whose numbers it then expects.
 
     With `stream_is_file` a place is the byte of the stream, counted from the first. Where the capture has no SYN, the
     first byte is not known.
@@ -121,8 +121,11 @@ class Tcp(Reader):
         return PacketContent(name, detail, first_byte, length, acknowledged, unit=unit)
 
     def _connection(self, packet: Packet, flags: int, sequence: int, acknowledgment: int | None) -> _Connection:
-        """The one that a segment belongs to. A SYN-ACK says where both directions begin, and so whether it is a new
-        one; a SYN alone is believed where there was none before, or that one is over."""
+        """The one that a segment belongs to.
+
+        A SYN-ACK has the start of both directions, which shows whether it is a new one; a SYN alone is accepted if
+        there was none before, or if that one has ended.
+        """
         ports = packet.number("tcp.srcport"), packet.number("tcp.dstport")
         key = ports if packet.host == "sender" else (ports[1], ports[0])
         known = self._connections.setdefault(key, _Connection())

@@ -1,8 +1,8 @@
 """tshark in a child process: the fields of the packets that it is fed.
 
 It is fed the session's IP packets alone, whatever link and file they come from, each filled up with zeros to the length
-that it had on the wire: its dissectors give up on packets that were cut, though all that is asked of them may be there.
-What was captured, and so can be believed, is for the readers in captures.protocols to know.
+that it had on the wire: its dissectors fail on cut packets even if the requested fields are present. The readers in
+captures.protocols decide which fields were captured and can be used.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _OPTIONS = (
 )
 _IP_TYPES = (b"\x08\x00", b"\x86\xdd")
 _MOST_PACKET_BYTES = 16_384
-"""Up to which a packet is filled up: longer ones, which no link here carries, stay cut."""
+"""The length up to which a packet is padded: longer ones, which no link here carries, stay cut."""
 _IPV6_BYTES, _OPTION_BYTES, _LONGEST_PAYLOAD = 40, 8, 65_535
 _ROWS_AT_ONCE = 4096
 _PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, RAW_IP)
 _SECONDS, _SECONDS_A_PACKET = 60, 0.01
-"""How long tshark may take: it was seen to take 40 µs a packet."""
+"""The time limit of tshark: about 40 µs per packet were measured."""
 
 
 NO_SETTINGS = "/nonexistent"
@@ -128,7 +128,7 @@ def ip_packets(columns: Columns, rows: Rows) -> list[tuple[bytes, int]]:
 
 
 def default_settings() -> dict[str, str]:
-    """An environment in which tshark finds none of the user's settings, which would change what is read."""
+    """An environment in which tshark finds none of the user's settings, which would change the results."""
     return os.environ | {"WIRESHARK_CONFIG_DIR": NO_SETTINGS}
 
 
@@ -140,7 +140,7 @@ def tshark_version() -> str:
 
 
 def find_tshark() -> str:
-    """Where the program is. Raises NoDissection if there is none."""
+    """The path of the program. Raises NoDissection if there is none."""
     path = shutil.which("tshark")
     if path is None:
         raise NoDissection("tshark: not found on PATH: install it: apt-get install tshark")

@@ -28,7 +28,7 @@ from owlt.results.plain_files import make_directory, write_whole
 
 NO_POINTS = "no completed run in this part of the grid"
 MOST_MARKERS = 30
-"""Of a line; longer ones have none."""
+"""The most points of a line with markers; longer lines have none."""
 TOO_PRECISE = re.compile(r"(\d\.\d\d)\d+(?=[^<>]*>)")
 """A coordinate of an SVG file with more than hundredths of a point; the labels stand between tags."""
 ROOM_ABOVE = 1.04
