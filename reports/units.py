@@ -132,7 +132,7 @@ def axis_text(axis: Axis, value: Any) -> str:
 
 
 def named_axis_text(axis: Axis, value: Any) -> str:
-    """The same where nothing says of what it is: a value without a unit is named, "PER 0.01"."""
+    """A value with the name of its quantity if it has no unit: "PER 0.01"."""
     return with_head(axis, axis_text(axis, value))
 
 

@@ -253,7 +253,7 @@ def is_answerable(requests: Sequence[Request], file_bytes: int) -> bool:
 
 
 def in_segments(requests: Sequence[Request], segment_bytes: int) -> list[Request]:
-    """The same bytes, in requests none of which is longer than a segment."""
+    """The requested bytes as requests that are not longer than a segment."""
     split: list[Request] = []
     for begin, end in requests:
         starts = range(begin, end, segment_bytes)

@@ -117,8 +117,8 @@ class Data:
 class Status:
     """What the receiver is missing, or either side's report on a transaction.
 
-    `progress` is the lowest byte not yet here. `in_response_to` is the byte after the DATA that asked or, if
-    `voluntary`, after the furthest DATA that came. `partial` says that `holes` are not all there are. `timestamp` is
+    `progress` is the lowest byte not yet here. `in_response_to` is the byte after the DATA that requested the STATUS
+    or, if `voluntary`, after the furthest DATA received. `partial`: there are more holes than `holes`. `timestamp` is
     that of the DATA answered, or empty.
     """
 

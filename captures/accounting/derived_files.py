@@ -25,7 +25,7 @@ MOST_DERIVED_BYTES = 512_000_000
 
 
 class Source(BaseModel):
-    """What something was made from: the SHA-256 of the code, of the arguments and, by file name, of each capture in
+    """The source of a derived file: the SHA-256 of the code, of the arguments and, by file name, of each capture in
     every form in which it may lie there (as captured; cut to its headers).
 
     `seen` is the size in bytes and the time in ns of each file when it was hashed last: while these are the same, so

@@ -254,8 +254,7 @@ def _suspect_copies(captured: CapturedFrames, counters: DirectionCounters, host:
 def contradictions(
     crossing: Crossing, claims: Claims, carried_file_bytes: int | None, clocks: ClockRelation | None
 ) -> list[str]:
-    """The reasons to believe that captures and claims do not belong together; `clocks` is None if one clock took
-    both captures."""
+    """The reasons why captures and claims do not belong together; `clocks` is None if one clock took both captures."""
     forward = crossing.forward
     sent_bytes = int(crossing.at_sender.wire_bytes[forward.near].sum(dtype=np.int64))
     return [

@@ -302,7 +302,7 @@ def _bytes_by_interval(time_ns: Integers, wire_bytes: Integers, interval_ns: int
 
 
 def _frames_with_new(data: FileData) -> tuple[Integers, Integers, NDArray[np.bool_]]:
-    """Of each frame with data: when it was sent, its bytes, whether any of its data was new."""
+    """Each frame with data: when it was sent, its bytes, whether any of its data was new."""
     _, first, which = np.unique(data.frame, return_index=True, return_inverse=True)
     has_new = np.zeros(len(first), np.bool_)
     np.logical_or.at(has_new, which, data.new_bytes > 0)

@@ -52,13 +52,13 @@ class ClockRelation(BaseModel):
     `offset_ns` holds when the receiver's clock shows `at_ns`. Captures show the least round trip of a packet without
     bytes, `least_round_trip_ns`, but not how it is divided between the directions: unless the true delays were given,
     the offset is the one that makes both ways equal, and `offset_uncertainty_ns` has half the round trip in it; with
-    delays that are longer than the round trip, half of what they are too long. It is None if packets went one way only.
+    true delays that exceed the round trip, half of that excess. It is None if packets went one way only.
 
-    `drift_ppm` is what the receiver's clock gains on the sender's, in µs a second; None if all packets came at one
-    moment, or where delays gain more than clocks do: then nothing is corrected for it. `residual_p50_ns` and
-    `residual_max_ns` are how far the least delays of the parts of the time lie above what was fitted. The
-    uncertainties are how far off lies what fits not much worse, as far as residuals of an exponential distribution
-    tell: much where time and size of the packets went together. They are None if anything fits.
+    `drift_ppm` is the drift of the receiver's clock against the sender's, in µs per second; None if all packets came at
+    one moment, or if delays grow faster than clocks drift: then no drift is corrected. `residual_p50_ns` and
+    `residual_max_ns` are how far the least delays of the parts of the time lie above what was fitted. The uncertainties
+    are the distances to solutions that fit not much worse, for exponentially distributed residuals: they are large if
+    time and size of the packets are correlated. They are None if anything fits.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

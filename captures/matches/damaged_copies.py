@@ -42,8 +42,8 @@ _FEW = 1 / 32
 about half of theirs."""
 
 MAY_CANCEL = 2
-"""So many flips leave the Internet checksum right one time in 32; three or four do one time in 300 (RFC 1071: it is a
-sum), so of more flips than this a right checksum says first that the frame is another packet."""
+"""This number of flips leaves the Internet checksum correct one time in 32; three or four do so one time in 300 (RFC
+1071: it is a sum). So with more flips than this, a correct checksum rather shows that the frame is another packet."""
 
 Flip = tuple[int, int, int]
 """Index of the packet, index of its copy, the first bit that was hit, or INTACT."""

@@ -88,7 +88,7 @@ def _directed_by_time(
 
 def _delivery(direction: Direction, pairs: Pairs, of_other: Pairs, sent_by_other: Rows, undirected: int) -> Delivery:
     """`of_other` are the pairs of the other direction, and `sent_by_other` the session's packets that were sent there:
-    what they have in this direction's captures is not of this direction, whichever its Ethernet address."""
+    their frames in this direction's captures do not belong to this direction, whatever their Ethernet address."""
     explained = np.concatenate([pairs.delivered, of_other.sent, sent_by_other])
     unmatched = without(np.arange(len(direction.far_capture)), explained)
     arrivals_ns = direction.far_capture.time_ns[pairs.delivered]
@@ -141,8 +141,8 @@ def _pair_unhurt(direction: Direction) -> tuple[Direction, Pairs]:
 
 
 def _are_completed(direction: Direction, pairs: Pairs) -> NDArray[np.bool_]:
-    """Of pairs that differ only in the checksum: whether the copy's checksum is correct or, if the copy is cut, whether
-    the packet's checksum is one that hosts leave to a card."""
+    """For pairs that differ only in the checksum, whether the copy's checksum is correct or, if the copy is cut,
+    whether the packet's checksum is one that hosts leave to a card."""
     near, far = direction.near_capture, direction.far_capture
     link_types = near.link_type or ETHERNET, far.link_type or ETHERNET
     kept = np.zeros(len(pairs.sent), np.bool_)

@@ -255,7 +255,7 @@ def _likely_delay(
 
 
 def _shortest_gap(departures: Times, group: Indices) -> Times:
-    """Of each group the shortest time between two departures; as good as no end where there is only one."""
+    """The shortest time between two departures of each group; practically infinite if there is only one."""
     gaps = np.diff(departures, append=departures[-1:])
     last = np.append(group[1:] != group[:-1], True)
     gaps[last] = _NEVER

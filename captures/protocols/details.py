@@ -49,7 +49,8 @@ def packet_details(
 def _by_child(
     capture: Path, frames: tuple[int, ...], session: Session | None, dissector: Dissector
 ) -> dict[int, dict[str, Any]]:
-    """Of a file that has packets with times only: tshark numbers other blocks too, and pyshark fails without a time."""
+    """Run the child on a file that has only packets with times: tshark numbers other blocks too, and pyshark fails
+    without a time."""
     work = partial(_details, str(capture), frames, session, dissector)
     with get_context("spawn").Pool(1) as child:  # pyshark has an event loop of its own, which must not meet another
         try:

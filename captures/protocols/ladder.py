@@ -94,7 +94,7 @@ def _kind(message: Message, coverage: Coverage) -> Kind:
 
 
 def ending(rungs: Sequence[Rung], lead: int = LEAD, alike: int = ALIKE, most: int = MOST) -> list[Step]:
-    """The termination phase of a ladder, thinned out: owlt.captures.protocols.ladder says how."""
+    """The termination phase of a ladder, thinned out (`thinned`)."""
     start = termination_start([rung.message for rung in rungs], lead)
     return thin(rungs[start:], alike, most)
 

@@ -145,7 +145,7 @@ class Norm(Reader):
         return PacketContent("DATA", detail, byte_count=byte_count if is_possible else 0, unplaced=True, unit=unit)
 
     def _ack(self, packet: Packet, header_bytes: int) -> PacketContent:
-        """An ACK of a FLUSH says that all is there up to the segment that the FLUSH named (section 4.3.2)."""
+        """An ACK of a FLUSH confirms all data up to the segment in the FLUSH (section 4.3.2)."""
         if len(packet.payload) < 15:
             return PacketContent("ACK", CUT)
         kind = packet.payload[14]

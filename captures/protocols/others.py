@@ -59,9 +59,8 @@ _LONG = {
 
 
 class Quic(Reader):
-    """Reads datagrams: RFC 9000, section 17, and RFC 9369. What a packet carries is encrypted.
-
-    Its header says what it is. A datagram of several packets is named by all of them, a kind once: Initial, Handshake.
+    """Reads datagrams: RFC 9000, section 17, and RFC 9369. The content of a packet is encrypted; its header shows its
+    type. A datagram of several packets has the names of all types, each once: Initial, Handshake.
     """
 
     LAYER, TITLE = "quic", "QUIC"

@@ -97,7 +97,7 @@ def find_port(state: KernelState, name: str) -> Port | None:
 
 
 def checked_port(state: KernelState, residents: Mapping[int, Sequence[str]], name: str) -> Port:
-    """Return the port, or raise PortRefused with everything that speaks against shaping it.
+    """Return the port, or raise PortRefused with all reasons against shaping it.
 
     Addresses and routes of its bridge count as its own.
     """

@@ -1,8 +1,8 @@
 """A client's exclusive access to the emulator: the lease, when it ends, and clearing the channel then.
 
-A client that has died cannot clear its channel. If it held a lease, it need not: the channel is cleared when the lease
-is not renewed in time, so that a test path left alone at night carries packets unimpaired in the morning.
-`LeaseBook` has the rules, with the time from its clock; `LeaseKeeper` has the threads.
+A client that was killed cannot clear its channel. If it held a lease, the channel is cleared when the lease is not
+renewed in time, so that an abandoned test path carries packets unimpaired again. `LeaseBook` has the rules, with the
+time from its clock; `LeaseKeeper` has the threads.
 """
 
 import hmac
@@ -20,7 +20,7 @@ from owlt.inputs.mistake import Mistake
 
 SHORTEST_LEASE_S = 0.1
 LONGEST_LEASE_S = 60 * 24 * 3600.0
-"""Runs over light times of 20 minutes may last a month of virtual time."""
+"""Runs over propagation delays of 20 minutes may last a month of virtual time."""
 LONGEST_NAME = 100
 LONGEST_WAIT_S = 5.0
 """How long a client that wants the lease waits for an earlier client's call to end."""

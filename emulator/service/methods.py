@@ -85,9 +85,9 @@ class _Call(xmlrpc.client.Unmarshaller):
 
 READING = ("describe", "statistics", "capabilities", "version", "timeline_status", "lease_status")
 CHANGING = ("configure", "change", "bypass", "clear", "timeline_start", "timeline_stop", "certify")
-"""These need the token and, if a client holds the lease, the lease."""
+"""Methods that need the token and, if a client holds the lease, the lease."""
 LEASING = ("lease", "renew", "release")
-"""These need the token."""
+"""Methods that need the token."""
 MOST_CALLS = 100
 _XML_RPC_TYPES = {bool: "boolean", int: "int", float: "double", str: "string", list: "array", tuple: "array"}
 

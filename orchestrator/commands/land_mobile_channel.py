@@ -45,7 +45,7 @@ class HarqRequest:
     first_ns: int
     again_ns: int
     step_ns: int
-    """Of the channel; a multiple of `again_ns`."""
+    """The duration of a step of the channel; a multiple of `again_ns`."""
     in_order: bool
     seed: int
     seconds: float

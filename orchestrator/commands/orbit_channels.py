@@ -260,7 +260,7 @@ class Leo:
         )
 
     def _satellites(self, start: datetime, seconds: Values) -> Satellites:
-        """Those of --tle, or an ideal constellation. Raises OwltError."""
+        """The satellites of --tle, or an ideal constellation. Raises OwltError."""
         ideal = {
             "--altitude": self.altitude,
             "--planes": self.planes,

@@ -1,8 +1,6 @@
-"""How the clock of a host stands to another's during a block of runs: offset and drift, each with its error.
-
-Each reading, the shortest of some round trips (RFC 5905, section 8), says that the offset lies in an interval. A clock
-with a constant drift passes through all of them: the drifts for which a line does so are bounded by the pairs of
-readings.
+"""The offset and drift of a host's clock against another during a block of runs, each with its error. Each reading, the
+shortest of some round trips (RFC 5905, section 8), gives an interval for the offset. A clock with a constant drift
+passes through all of them: the drifts for which a line does so are bounded by the pairs of readings.
 """
 
 from __future__ import annotations

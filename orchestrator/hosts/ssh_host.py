@@ -61,7 +61,7 @@ class SshHost(Host):
         try:
             link = self._dial()
             transport = paramiko.Transport(link)
-            # paramiko looks ten times a second whether it was closed: over light times that is most of the work
+            # paramiko looks ten times a second whether it was closed: most of the work on long delays
             link.settimeout(None)
             with ExitStack() as undo:
                 undo.callback(hang_up, transport)

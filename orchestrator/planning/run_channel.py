@@ -1,7 +1,7 @@
 """The channel of a run: from a profile or from the axes of the sweep, then with the seeds of the run.
 
-What does not differ from run to run is certified once; its key says which channel it is. `equivalent_bit_error_rate`
-gives a link's errors in the form that most implementations accept.
+The part that is equal in all runs is certified once; its key identifies the channel. `equivalent_bit_error_rate` gives
+a link's errors in the form that most implementations accept.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from owlt.orchestrator.hosts.confinement import ALONE, FIRST, KEPT, LAST, WITHOU
 from owlt.orchestrator.hosts.visible_files import SYSTEM, VIEW, is_below
 
 BASE = "/run/owlt"
-"""Below it a host finds its own directory, by its role, wherever that lies on the machine."""
+"""The directory on a host that contains its own directory, named by its role, independent of its place on the
+machine."""
 _SCRIPT = f"""set -e
 umask 022
 mount --make-rprivate /

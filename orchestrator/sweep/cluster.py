@@ -88,9 +88,9 @@ class Pool:
         """Machines that take no runs, by address."""
         self._ask_again: dict[str, float] = {}
         self._reasons: set[tuple[str, str]] = set()
-        """Machines and refusals that the user knows of."""
+        """Machines and refusals that the user was notified of."""
         self._problems: set[str] = set()
-        """Problems that the user knows of."""
+        """Problems that the user was notified of."""
         self._numbers = itertools.count()
         self._with_machine_s = self._kept_s = time.monotonic()
         self._is_closed = threading.Event()

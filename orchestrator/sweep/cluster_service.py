@@ -1,4 +1,4 @@
-"""What a machine does for an `owlt run` elsewhere: it compares itself, performs jobs, and ends them if nobody asks.
+"""The work of a machine for an `owlt run` elsewhere: it compares itself, performs jobs, and ends them if nobody calls.
 
 Only one `owlt run` uses a machine at a time. Its lease ends when it has not called for a while, for example because it
 was killed: then the machine's guests end. A job is one batch. It reports the lines of its worker, each with the files

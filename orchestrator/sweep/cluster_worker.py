@@ -18,7 +18,7 @@ from owlt.orchestrator.sweep.cluster_security import address_to_bind, require_lo
 from owlt.orchestrator.sweep.cluster_service import Service, ServicePlugin
 
 PATIENCE_S = 10.0
-"""After which time it says that it waits for the scheduler."""
+"""The time after which it prints that it waits for the scheduler."""
 AGAIN_S = 5.0
 """After a scheduler was lost or did not answer."""
 ASKS_S = 1.0

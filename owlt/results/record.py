@@ -391,7 +391,8 @@ class RunRecord(BaseModel):
     """The channel in its written form, as read back from the kernel."""
     certificate: CertificateVerdict = ""
     timeline: dict[str, float] = {}
-    """Of a channel that changes with time: `steps_applied`, and `latest_ns`, the delay of the latest step."""
+    """The timeline of a channel that changes with time: `steps_applied`, and `latest_ns`, the delay of the latest
+    step."""
     emulator_statistics: Statistics = {}
     captures: dict[str, CaptureCounters] = {}
     """tcpdump's own counters, by the role of the host at whose port it captured."""

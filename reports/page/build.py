@@ -45,7 +45,7 @@ def build_report(results_dir: Path, warn: Callable[[str], None] = lambda warning
 
 
 def build_report_of(results: Results, warn: Callable[[str], None], with_pdf: bool = False) -> Path:
-    """The same for results that are loaded already, without planned runs that are not due. Raises OSError."""
+    """Build the report of results that are loaded already, without planned runs that are not due. Raises OSError."""
     for warning in results.warnings:
         warn(warning)
     report = results.directory / "report"

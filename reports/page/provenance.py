@@ -31,7 +31,7 @@ GROUPS = {
 """What every run uses of its machine, and the words for it."""
 OF_AN_IMPLEMENTATION = "implementation"
 NO_FILES = digest_of_values({})[:DIGEST_LENGTH]
-"""Of an implementation without programs of its own."""
+"""The text for an implementation without programs of its own."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Drift:
     """The change of the goodput from the first run of the baseline to the last, as a share of its median."""
 
     runs: int
-    """Those that have a goodput."""
+    """The number of runs that have a goodput."""
     change: float
     least: float
     most: float
@@ -194,7 +194,7 @@ class MixedVersions:
     compared: int
     """The pairs of versions in a box that both have a goodput."""
     differing: int
-    """Those that differ significantly."""
+    """The number of pairs that differ significantly."""
     can_differ: bool
     """Whether some of them have enough runs for that."""
     largest: float | None

@@ -157,7 +157,7 @@ def outcome_counts(results: Results) -> dict[str, Counter[str]]:
 
 
 def shown_outcomes(counts: dict[str, Counter[str]]) -> dict[str, str]:
-    """Those of OUTCOME_COLUMNS in which any implementation has a run."""
+    """The columns of OUTCOME_COLUMNS in which any implementation has a run."""
     return {name: text for name, text in OUTCOME_COLUMNS.items() if any(of_one[name] for of_one in counts.values())}
 
 
@@ -226,7 +226,7 @@ def _sums(ledgers: Sequence[Ledger]) -> dict[str, int]:
 
 
 def shown_ledger_columns(rows: Sequence[LedgerRow]) -> dict[str, str]:
-    """Those of LEDGER_COLUMNS that have a count, and those that are always shown."""
+    """The columns of LEDGER_COLUMNS that have a count, and those that are always shown."""
     return {
         name: text for name, text in LEDGER_COLUMNS.items() if name in _ALWAYS or any(row.counts[name] for row in rows)
     }

@@ -4,7 +4,7 @@
  * to the netem that is the link's rate: none that is too long, and none that would wait too long.
  *
  * netem sends a frame of so many bytes (with the overhead) bytes * 10^9 / rate ns after the frame before it, or
- * after now if that is later. The same sum is kept here, in `busy_until`: what it is ahead of now is the queue.
+ * after now if that is later. `busy_until` repeats this computation: `busy_until` minus now is the queueing time.
  *
  * Of the frames that are taken, IP packets with ECT(0) or ECT(1) are marked CE (RFC 3168): with a probability, or if they
  * find the queue at a threshold. A packet is in the queue as long as the work behind it, the time to send all that came
