@@ -1,4 +1,5 @@
-"""What carries bundles: green parts of LTP (RFC 5326, CCSDS 734.1-B-1), or UDP, a bundle in a datagram (RFC 7122).
+"""Convergence layers, which carry bundles: green parts of LTP (RFC 5326, CCSDS 734.1-B-1), or UDP, a bundle in a
+datagram (RFC 7122).
 
 Neither retransmits; custody transfer does.
 """

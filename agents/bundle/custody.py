@@ -78,7 +78,7 @@ class CustodySignal:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusReport:
-    """What has happened to one bundle because of a block that could not be processed. All of it happened at once."""
+    """A report on one bundle with a block that could not be processed. All of its events have the same time."""
 
     happened: Happened
     source: Eid

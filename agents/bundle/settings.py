@@ -1,4 +1,4 @@
-"""What a user can choose about a transfer with custody, and what follows from it for both nodes."""
+"""The settings of a transfer with custody, and the values that follow from them for both nodes."""
 
 from dataclasses import dataclass
 from enum import StrEnum

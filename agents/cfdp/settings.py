@@ -1,4 +1,4 @@
-"""What a user can choose about a CFDP transfer, and what follows: `Timing` for any engine, `Settings` for cfdp-py."""
+"""The settings of a CFDP transfer, and the values that follow: `Timing` for any engine, `Settings` for cfdp-py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user can choose about a CFDP transfer with LibreCube's engine, and what that engine cannot do."""
+"""The settings of a CFDP transfer with LibreCube's engine, and the limits of that engine."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a user can choose about an LTP transfer, and what follows from it for both engines."""
+"""The settings of an LTP transfer, and the values that follow from them for both engines."""
 
 from dataclasses import dataclass
 from random import Random

@@ -1,4 +1,4 @@
-"""What a user can choose about a NORM transfer, and what follows from it."""
+"""The settings of a NORM transfer, and the values that follow from them."""
 
 from dataclasses import dataclass
 from enum import StrEnum

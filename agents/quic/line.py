@@ -51,7 +51,7 @@ class Line:
         return self._news or now_s >= self.wakes_at_s
 
     def events(self, now_s: float) -> Iterator[QuicEvent]:
-        """What has happened since the last time, timers included."""
+        """The events since the last call, timers included."""
         if -math.inf < self.wakes_at_s <= now_s:
             self.quic.handle_timer(now_s)
         while (event := self.quic.next_event()) is not None:

@@ -1,4 +1,4 @@
-"""What a user can choose about a QUIC transfer, and what follows from it for both sides."""
+"""The settings of a QUIC transfer, and the values that follow from them for both sides."""
 
 from dataclasses import dataclass
 

@@ -115,7 +115,7 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What the receiver is missing, or either side's report on a transaction.
+    """The receiver's report of missing data, or either side's report on a transaction.
 
     `progress` is the lowest byte not yet here. `in_response_to` is the byte after the DATA that requested the STATUS
     or, if `voluntary`, after the furthest DATA received. `partial`: there are more holes than `holes`. `timestamp` is

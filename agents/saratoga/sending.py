@@ -54,7 +54,7 @@ class _Flight:
 
 
 class Flights:
-    """What was sent, in order, until a STATUS reports it.
+    """The data that were sent, in order, until a STATUS reports them.
 
     `timer_s` is how long to wait for an answer: a STATUS covers all data sent before that.
     """

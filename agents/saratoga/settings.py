@@ -1,4 +1,4 @@
-"""What a user can choose about a Saratoga transfer, and what follows from it for both sides."""
+"""The settings of a Saratoga transfer, and the values that follow from them for both sides."""
 
 import argparse
 from collections.abc import Callable

@@ -35,7 +35,7 @@ INFO_BYTES = 160
 
 @dataclass(frozen=True)
 class Info:
-    """What the kernel has counted on a connection. Segments are those that were handed to IP or came from it.
+    """The kernel's counters of a connection. Segments are those that were handed to IP or came from it.
 
     `min_rtt_s` is None if the kernel has no sample of the round trip."""
 

@@ -1,4 +1,4 @@
-"""What a user can choose about a TCP transfer, and what follows from it."""
+"""The settings of a TCP transfer, and the values that follow from them."""
 
 import argparse
 import math

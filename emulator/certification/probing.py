@@ -177,7 +177,7 @@ class ProbeResult:
 
 @dataclass(frozen=True)
 class Probes:
-    """What to send: the length of each probe and when, in ns from the first, in rising order."""
+    """The probes to send: the length of each, and its time in ns from the first, ascending."""
 
     lengths_bytes: NDArray[np.int64]
     due_ns: NDArray[np.int64]

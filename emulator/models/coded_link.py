@@ -46,7 +46,7 @@ class CodedFrame:
 
     @property
     def data_bytes(self) -> int:
-        """Of packets."""
+        """The bytes of packets in a frame."""
         return DATA_SYMBOLS[self.code] * self.interleaving - self.header_bytes
 
     @property
@@ -61,7 +61,7 @@ class CommandFrame:
 
     code: str
     data_bytes: int
-    """Of packets."""
+    """The bytes of packets in a frame."""
     header_bytes: int
 
     @property

@@ -199,7 +199,7 @@ def _pause_s(error: xmlrpc.client.ProtocolError) -> float | None:
 
 
 class Transport(xmlrpc.client.Transport):
-    """What carries a client's calls to the service, each with the client's token and lease."""
+    """Carries a client's calls to the service, each with the client's token and lease."""
 
     timeout_s: float = 0.0
 

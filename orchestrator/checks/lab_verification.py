@@ -63,7 +63,7 @@ def read_card(host: Host, interface: str) -> Card:
 
 
 def parse_card(host: str, interface: str, text: str) -> Card:
-    """What ethtool and ip have printed."""
+    """Parse the output of ethtool and ip."""
     values = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
     speed = re.match(r"(\d+)Mb/s", values.get("Speed", ""))
     return Card(
@@ -116,7 +116,7 @@ def _shown(host: Host, kind: str, interface: str) -> list[dict[str, Any]]:
 
 
 def parse_address(address: list[dict[str, Any]], neighbours: list[dict[str, Any]]) -> Addressed:
-    """What `ip -json address` and `ip -json neigh` have printed of one interface."""
+    """Parse the output of `ip -json address` and `ip -json neigh` about one interface."""
     (shown,) = (each for each in address if "ifname" in each)
     return Addressed(
         shown["ifname"],
@@ -160,7 +160,7 @@ def check_bridge(ports: list[dict[str, Any]], bridge: list[dict[str, Any]]) -> R
 
 
 def check_sysctls(lab: LabRig, connect: Callable[[LabHostEntry], ManagementHost]) -> Iterator[Requirement]:
-    """What the kernel of each provisioned host has now of the settings that the playbook writes to a file.
+    """The present values in the kernel of each provisioned host of the settings that the playbook writes to a file.
 
     Raises HostError.
     """
@@ -171,7 +171,7 @@ def check_sysctls(lab: LabRig, connect: Callable[[LabHostEntry], ManagementHost]
 
 
 def check_sysctl(name: str, role: str, shown: str) -> Requirement:
-    """What _READ_SYSCTLS has printed. A namespace does not show all settings: those that it does are compared."""
+    """Compare the output of _READ_SYSCTLS. A namespace does not show all settings: those that it does are compared."""
     values = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in shown.splitlines())}
     wrong = {key: value for key, value in values.items() if value != str(SYSCTLS.get(key))}
     detail = ", ".join(f"{key} {value}" for key, value in values.items()) or "no setting is shown"

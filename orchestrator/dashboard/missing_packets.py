@@ -113,7 +113,7 @@ def _kinds(capture: Columns, case: Case, host: Host) -> dict[tuple[Host, int], s
 
 
 def read_missing(directory: Path) -> MissingPackets | None:
-    """What the program wrote into a directory; None if it is not there."""
+    """The list that the program wrote into a directory; None if there is none."""
     with suppress(OSError, ValidationError):
         return MissingPackets.model_validate_json(read_plain(directory / FILE))
     return None

@@ -93,7 +93,7 @@ class KilledPrograms:
             os.close(self._log)
 
     def _logged(self) -> str:
-        """What the kernel has logged since the last call, a record a line (Documentation/ABI/testing/dev-kmsg)."""
+        """The kernel's log since the last call, one record per line (Documentation/ABI/testing/dev-kmsg)."""
         records = []
         while self._log is not None:
             try:

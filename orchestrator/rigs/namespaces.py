@@ -63,7 +63,7 @@ TAKING_DOWN_S = 10.0
 TRYING_PERIOD_S = 0.05
 READY_DEADLINE_S = 30.0
 LOGIN_NAME = "login"
-"""What the sshd of a host reads, below the rig's directory: keys, accounts, an empty home."""
+"""The directory with the files of a host's sshd, below the rig's directory: keys, accounts, an empty home."""
 TOKEN_NAME = "emulator_token"
 """The file with the emulator's token, below the rig's directory."""
 SSHD_CONFIG = """\

@@ -135,7 +135,7 @@ def _phases(
 
 @dataclass(frozen=True)
 class _Instruments:
-    """What observes a run from its start to its end."""
+    """The instruments that observe a run from its start to its end."""
 
     watch: Program
     captures: dict[Role, Program]

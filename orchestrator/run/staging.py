@@ -87,7 +87,7 @@ def stage(run: Run, setting: Setting, result: RunResult, sides: Sides, undo: Exi
 
 
 def session_of(implementation: Implementation, rig: Rig) -> WrittenSession:
-    """What belongs to a run of this rendered implementation in a capture."""
+    """The packets in a capture that belong to a run of this rendered implementation."""
     addresses: WrittenSession = {"sender_address": rig.sender.address, "receiver_address": rig.receiver.address}
     return addresses | {name: [*values] for name, values in implementation.session.in_captures.items()}
 
@@ -125,7 +125,7 @@ def is_full(host: Host, path: str) -> bool:
 
 
 def _undo_by_host(rig: Rig, undo: ExitStack) -> dict[str, ExitStack]:
-    """What is to be undone on each host, by its role; `undo` does it on all machines at once."""
+    """The undo actions of each host, by its role; `undo` performs them on all machines at once."""
     roles = [host.role for host in (rig.sender.host, rig.receiver.host, rig.emulator)]
     if not rig.has_machines:
         return dict.fromkeys(roles, undo)

@@ -120,7 +120,7 @@ class GaveUp(Ended):
 
 @dataclass(frozen=True)
 class PlayedTimeline:
-    """How a channel that changes with time did so: steps that were applied, and the largest delay of a step."""
+    """The result of playing a channel's timeline: steps that were applied, and the largest delay of a step."""
 
     steps_applied: int
     latest_ns: int

@@ -161,7 +161,7 @@ class Pool:
         self._asking.shutdown(wait=False, cancel_futures=True)
 
     def _result(self, address: str, function: Callable[..., Any], arguments: Sequence[object]) -> Any:
-        """What a function returns on a machine. Raises CancelledError if the machine is lost."""
+        """The result of a function on a machine. Raises CancelledError if the machine is lost."""
         future = self._submitted(address, function, arguments)
         with self._lock:
             self._calls[address].add(future)

@@ -60,7 +60,7 @@ class Resources:
 
 
 def resources(left: Iterable[Run], keep_captures: str, guests: int, results: Path) -> Resources:
-    """What runs need that are left; `guests` run side by side, 0 on a rig without guests."""
+    """The resources that the remaining runs need; `guests` run side by side, 0 on a rig without guests."""
     runs = list(left)
     per_byte = CAPTURED_PER_BYTE[keep_captures]
     memory_mb = max((needed_memory_mb([run]) for run in runs), default=0) if guests else 0

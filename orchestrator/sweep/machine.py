@@ -40,7 +40,7 @@ class Machine(Protocol):
         """Where its workers run side by side; `slots` if they all run on this machine. Call it after `launcher`."""
 
     def analysis_executor(self, plan: Plan) -> Executor:
-        """What analyses runs while others are performed."""
+        """The executor that analyses runs while others are performed."""
 
 
 class ThisMachine:

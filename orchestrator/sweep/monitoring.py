@@ -109,7 +109,7 @@ class WorkerFailed(Exception):
 
 @dataclass(frozen=True)
 class SweepContext:
-    """What all monitors of a sweep share."""
+    """The values that all monitors of a sweep share."""
 
     plan: Plan
     scheduler: Scheduler

@@ -58,7 +58,7 @@ class Reading:
 
 
 def parse_reading(text: str) -> Reading:
-    """What the host printed (proc_uptime(5), proc_stat(5))."""
+    """Parse the output of the host (proc_uptime(5), proc_stat(5))."""
     before, clock, after, space, *lines = text.splitlines()
     drops: dict[str, dict[str, int]] = {}
     while lines[0].startswith("port "):

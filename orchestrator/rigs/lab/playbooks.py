@@ -186,7 +186,7 @@ def _public_key(entry: LabHostEntry) -> str:
 
 
 def _archive(place: Path) -> Path:
-    """What the hosts install, as a tar file: the last commit of a clone, or else this installed package."""
+    """The source that the hosts install, as a tar file: the last commit of a clone, or else this installed package."""
     archive = place / "owlt.tar"
     if not is_clone():
         write_source(archive)
