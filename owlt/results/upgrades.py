@@ -144,23 +144,8 @@ def _plan_3(plan: Values) -> dict[str, Any]:
     return {**plan, "history": []}
 
 
-def _plan_4(plan: Values) -> dict[str, Any]:
-    """New: runs for a duration instead of a file; keys without a value, which older plans need not have."""
-    return {**plan}
-
-
-def _plan_5(plan: Values) -> dict[str, Any]:
-    """New: captures at the hosts; older plans have none."""
-    return {**plan}
-
-
-def _plan_6(plan: Values) -> dict[str, Any]:
-    """New: assertions. Plans of version 5 may have them too: the key came before this version."""
-    return {**plan}
-
-
-def _plan_7(plan: Values) -> dict[str, Any]:
-    """New: how an implementation fails beyond a known limit; older plans have the default."""
+def _new_keys(plan: Values) -> dict[str, Any]:
+    """A version that has new keys only: older plans have their defaults."""
     return {**plan}
 
 
@@ -221,7 +206,15 @@ RECORD_STEPS: Steps = {
     7: _record_8,
     8: _record_9,
 }
-PLAN_STEPS: Steps = {1: _plan_2, 2: _plan_3, 3: _plan_4, 4: _plan_5, 5: _plan_6, 6: _plan_7}
+PLAN_STEPS: Steps = {
+    1: _plan_2,
+    2: _plan_3,
+    3: _new_keys,  # runs for a duration instead of a file
+    4: _new_keys,  # captures at the hosts
+    5: _new_keys,  # assertions, which plans of version 5 may have too
+    6: _new_keys,  # how an implementation fails beyond a known limit
+    7: _new_keys,  # ECN marking
+}
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 
 
