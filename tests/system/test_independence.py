@@ -96,7 +96,7 @@ def test_what_the_guest_did_before_it_was_copied_makes_no_difference(
 ) -> None:
     """As with another version of owlt. This one runs a program before it raises the rig, which draws random numbers,
     reads the clock for a while, and sleeps for part of a tick."""
-    worker = clone / "orchestrator" / "workers" / "worker.py"
+    worker = clone / "orchestrator" / "run" / "worker.py"
     before, raising, after = worker.read_text().partition("    logs.mkdir()\n    with namespaces.raised(")
     assert raising
     worker.write_text(f"{before}    __import__('subprocess').run(['true'])\n{SLOW}{raising}{after}")
