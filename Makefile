@@ -47,9 +47,9 @@ unit: .venv/.made  ## unit tests: no root, no slow programs, under two minutes
 programs: .venv/.made  ## tests with real programs, no root: tshark reads captures, endpoints transfer over loopback
 	$(BIN)/python -m pytest tests/programs -n 2 --dist loadfile
 
-system: setup  ## tests in guests: real netem, real sshd, real implementations
+system: setup  ## tests in guests: real netem, real sshd, real implementations; four at a time, since many of them wait
 	-@SUDO="$(SUDO)" $(BIN)/owlt third-party install licklider normcast uftp ngtcp2 socat iperf3
-	$(BIN)/python -m pytest tests/system -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests/system -n 4 --dist loadfile
 
 lab: setup  ## tests in namespaces of this machine's kernel, as root
 	$(SUDO) env CI="$$CI" XDG_CACHE_HOME="$${XDG_CACHE_HOME:-$$HOME/.cache}" OWLT_RACK_ROOT="$${OWLT_RACK_ROOT:-/}" \
