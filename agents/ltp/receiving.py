@@ -24,7 +24,7 @@ from owlt.agents.ltp.segments import (
 )
 from owlt.agents.ltp.sending import FIRST_SERIALS
 from owlt.agents.ltp.settings import Layout, Settings
-from owlt.agents.ltp.side import LINGER_TIMERS, Side
+from owlt.agents.ltp.side import LINGER_TIMERS, SessionSide
 from owlt.agents.ltp.unanswered import LimitReached, Unanswered
 
 Value = TypeVar("Value")
@@ -165,7 +165,7 @@ SMALLEST_REPORT_BYTES = 64
 bytes."""
 
 
-class Receiving(Side):
+class Receiving(SessionSide):
     """Receives one file into `output`, which appears when it is complete."""
 
     def __init__(self, output: Path, settings: Settings, now_s: float, file_bytes: int | None = None) -> None:

@@ -18,7 +18,7 @@ from owlt.agents.endpoint.files import map_file
 from owlt.agents.endpoint.intervals import Intervals
 from owlt.agents.ltp.segments import Checkpoint, DataSegment, Reason, Report, ReportAck, Segment, SessionId
 from owlt.agents.ltp.settings import LARGEST_FILE_BYTES, Layout, Settings, Stretch
-from owlt.agents.ltp.side import LINGER_TIMERS, Side
+from owlt.agents.ltp.side import LINGER_TIMERS, SessionSide
 from owlt.agents.ltp.unanswered import Unanswered
 
 REPORTS_REMEMBERED = 1 << 16
@@ -203,7 +203,7 @@ MOST_GAPS = 1 << 20
 """Pieces that wait to be sent again; while there are more, reports are left unanswered, and will come again."""
 
 
-class Sending(Side):
+class Sending(SessionSide):
     """Sends one file and stays until the receiver has certainly received its last answer."""
 
     def __init__(self, file: Path, settings: Settings) -> None:

@@ -28,7 +28,7 @@ MOST_ANSWERS = 1 << 16
 """Answers that wait to be sent; while there are more, nothing is received."""
 
 
-class Side(ABC):
+class SessionSide(ABC):
     """The part of a `Party` that sender and receiver share; subclasses add the rest.
 
     Raises from `advance`:

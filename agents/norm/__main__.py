@@ -8,7 +8,7 @@ from typing import Any
 from owlt.agents.endpoint.command_line import add_settings, add_sides, address, count
 from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.udp import Address
-from owlt.agents.norm.session import Place, receive, send
+from owlt.agents.norm.session import SessionPlace, receive, send
 from owlt.agents.norm.settings import RECEIVER_ID, SENDER_ID, Settings
 
 
@@ -28,7 +28,7 @@ def _transfer(side: str, path: Path, session: Address, destination: str, receive
     node_id = SENDER_ID if side == "send" else RECEIVER_ID
     if destination == "address":
         session = session._replace(host=receiver_address)
-    place = Place(session, options.pop("interface"), options.pop("tx_port"), node_id)
+    place = SessionPlace(session, options.pop("interface"), options.pop("tx_port"), node_id)
     if side == "send":
         return send(path, Settings(file_bytes=path.stat().st_size, **options), place)
     return receive(path, Settings(**options), place)

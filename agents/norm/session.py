@@ -18,7 +18,7 @@ from owlt.agents.norm.library import AckingStatus, Event, EventType, ProbingMode
 from owlt.agents.norm.settings import RECEIVER_ID, CongestionControl, End, Settings
 
 
-class Place(NamedTuple):
+class SessionPlace(NamedTuple):
     """Where a node is: the session's address (a multicast group, or the receiver's own), the interface of its
     multicast, the node's own port and id."""
 
@@ -35,7 +35,7 @@ M_PERTURB = -6
 class Session:
     """One node in one session."""
 
-    def __init__(self, place: Place, seed: int) -> None:
+    def __init__(self, place: SessionPlace, seed: int) -> None:
         self._norm = load()
         c_library = ctypes.CDLL(None)
         c_library.srand(ctypes.c_uint(seed))  # libnorm draws its back-offs from rand(), and never seeds it
@@ -103,7 +103,7 @@ class Session:
         return event
 
 
-def receive(output: Path, settings: Settings, place: Place) -> str:
+def receive(output: Path, settings: Settings, place: SessionPlace) -> str:
     """Receive one file, which appears at `output` when it is complete. Returns counters as text.
 
     Raises:
@@ -141,7 +141,7 @@ def _linger(session: Session, until_s: float) -> None:
         session.next_event(left_s)  # libnorm answers by itself; its queue of events must not grow
 
 
-def send(file: Path, settings: Settings, place: Place) -> str:
+def send(file: Path, settings: Settings, place: SessionPlace) -> str:
     """Send a file to its end. Returns counters as text.
 
     Raises:

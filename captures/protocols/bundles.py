@@ -30,11 +30,11 @@ from owlt.captures.protocols.bundle_blocks import (
 )
 from owlt.captures.protocols.reader import (
     CUT,
+    FileVerdict,
     Packet,
     PacketContent,
     Reader,
     Unreadable,
-    Verdict,
     several,
     span,
 )
@@ -168,7 +168,7 @@ def _status_report(statuses: int, reason: int) -> PacketContent:
     """The content of a status report on a bundle: RFC 5050, section 6.1.1."""
     happened = ", ".join(word for flag, word in STATUSES.items() if statuses & flag)
     why = REPORT_REASONS.get(reason, f"reason {reason}") if reason else ""
-    verdict: Verdict = "ended early" if statuses & DELETED else ""
+    verdict: FileVerdict = "ended early" if statuses & DELETED else ""
     return PacketContent("status report", ": ".join(filter(None, [happened, why])), verdict=verdict)
 
 

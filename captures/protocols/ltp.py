@@ -11,11 +11,11 @@ from functools import partial
 from owlt.captures.protocols.bundles import Custody, Placement
 from owlt.captures.protocols.reader import (
     CUT,
+    FileVerdict,
     Packet,
     PacketContent,
     Reader,
     Unreadable,
-    Verdict,
     each_unit,
     read_number,
     several,
@@ -113,7 +113,7 @@ class Ltp(Reader):
             return PacketContent(_NAMES[kind]), read_number(octets, place)[1]
         if kind in _CANCELS:
             reason = _REASONS.get(octets[place], f"reason {octets[place]}")
-            verdict: Verdict = "" if block in self._carries_bundles else "ended early"
+            verdict: FileVerdict = "" if block in self._carries_bundles else "ended early"
             return PacketContent("cancel", reason, unit=self._unit(block), verdict=verdict), place + 1
         return PacketContent("cancel-ack"), place
 

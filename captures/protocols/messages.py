@@ -18,7 +18,7 @@ from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.session import Host, Session
 from owlt.captures.protocols.dissection import Dissected, dissect
 from owlt.captures.protocols.dissector import parse_dissector
-from owlt.captures.protocols.reader import Coverage, PacketContent, Unreadable, Verdict, several
+from owlt.captures.protocols.reader import Coverage, FileVerdict, PacketContent, Unreadable, several
 
 _MALFORMED, _DAMAGED = "malformed ", "damaged "
 _MOST_WRONG = 20
@@ -71,7 +71,7 @@ class Message:
     acknowledged_bytes: int | None = None
     unplaced: bool = False
     pieces: tuple[tuple[int, int], ...] = ()
-    verdict: Verdict = ""
+    verdict: FileVerdict = ""
     file_bytes: int | None = None
     parity_bytes: int = 0
     is_refused: bool = False

@@ -25,7 +25,7 @@ Fields = Mapping[str, str]
 A field that the packet does not have is empty or missing.
 """
 NO_FIELDS: Fields = MappingProxyType({})
-Verdict = Literal["", "delivered", "failed", "ended early"]
+FileVerdict = Literal["", "delivered", "failed", "ended early"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class PacketContent:
     data_at: int = 0
     file_bytes: int | None = None
     parity_bytes: int = 0
-    verdict: Verdict = ""
+    verdict: FileVerdict = ""
 
 
 class Reader(ABC):

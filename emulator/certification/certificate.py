@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 _ROUNDING = 1e-6
 
 CheckVerdict = Literal["ok", "failed", "not measured"]
-Verdict = Literal["ok", "failed", "incomplete"]
+ChannelVerdict = Literal["ok", "failed", "incomplete"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Certificate:
     alpha: float
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ChannelVerdict:
         """ "failed" if any check failed, "incomplete" if one was not measured."""
         verdicts = {check.verdict for check in self.checks}
         return "failed" if "failed" in verdicts else "incomplete" if "not measured" in verdicts else "ok"

@@ -17,7 +17,7 @@ from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from owlt.reports.answer.change_outcome import NightsCompared, TwoCompared
-    from owlt.reports.answer.changes import Source
+    from owlt.reports.answer.changes import ComparedResults
     from owlt.reports.comparison.cells import Criterion
 
 COMPARE_VERSION = 1
@@ -82,7 +82,7 @@ def _share(text: str) -> float:
     return share
 
 
-def _sources(results: Sequence[Path]) -> list[Source]:
+def _sources(results: Sequence[Path]) -> list[ComparedResults]:
     from owlt.orchestrator.profiles.load import existing_results
     from owlt.reports.answer.changes import load_sources
 
@@ -91,7 +91,7 @@ def _sources(results: Sequence[Path]) -> list[Source]:
     return load_sources([existing_results(path) for path in results])
 
 
-def _chosen(sources: Sequence[Source], criterion: str) -> Criterion:
+def _chosen(sources: Sequence[ComparedResults], criterion: str) -> Criterion:
     from owlt.reports.comparison.cells import criteria_of
 
     by_slug = {each.slug: each for each in criteria_of([cell for source in sources for cell in source.cells])}
@@ -202,7 +202,7 @@ def _nights_value(compared: NightsCompared) -> dict[str, Any]:
     }
 
 
-def _common_value(sources: Sequence[Source], compared: TwoCompared | NightsCompared) -> dict[str, Any]:
+def _common_value(sources: Sequence[ComparedResults], compared: TwoCompared | NightsCompared) -> dict[str, Any]:
     return {
         "criterion": compared.criterion.slug,
         "unit": compared.criterion.metric.unit,

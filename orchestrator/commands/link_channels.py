@@ -53,7 +53,7 @@ class Code(StrEnum):
     other = "other"
 
 
-class Side(StrEnum):
+class LinkEnd(StrEnum):
     """The link that is coded."""
 
     forward = "forward"
@@ -208,7 +208,7 @@ class Coded:
     error_rate: Annotated[
         float | None, typer.Option("--frame-error-rate", metavar="SHARE", help="Instead of --ebn0.")
     ] = None
-    link: Annotated[Side, typer.Option(help="The link that is coded.")] = Side.forward
+    link: Annotated[LinkEnd, typer.Option(help="The link that is coded.")] = LinkEnd.forward
     base: Annotated[
         str | None,
         typer.Option(metavar="CHANNEL", help="Channel that provides all other values, such as the other link."),
@@ -235,7 +235,7 @@ class Coded:
             "coding": {"frame_bytes": frames.data_bytes, "frame_error_rate": lost},
         }
         at = f" at an Eb/N0 of {self.ebn0:g} dB" if self.ebn0 is not None else ""
-        is_forward = self.link is Side.forward
+        is_forward = self.link is LinkEnd.forward
         title = f"{'Coded link' if is_forward else 'Coded reverse link'} of {self.rate}, {frames.text}{at}"
         source = (
             f"Computed by owlt channel coded: {frames.text}: {frames.data_bytes} B of packets in {frames.coded_bytes} "

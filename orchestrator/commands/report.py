@@ -18,7 +18,7 @@ from owlt.orchestrator.commands.usage import Json, MakeReport
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.sweep.combining import Source
+    from owlt.orchestrator.sweep.combining import CombinedSource
 
 
 def report(
@@ -46,7 +46,7 @@ def report(
     from owlt.results.recorded_runs import results_root
 
     printer = Printer(as_json)
-    sources: list[Source] = []
+    sources: list[CombinedSource] = []
     if len(results) > 1 or out is not None:
         directory, sources = _combined(results, out)
         for line in _combined_texts(sources):
@@ -68,7 +68,7 @@ def _require_writable(directory: Path) -> None:
         raise OwltError(Mistake(problem, "a directory of this user", fix, Place(str(directory))))
 
 
-def _combined(results: list[Path], out: Path | None) -> tuple[Path, list[Source]]:
+def _combined(results: list[Path], out: Path | None) -> tuple[Path, list[CombinedSource]]:
     """The combined directory, and what became of each."""
     from owlt.orchestrator.profiles.load import existing_results
     from owlt.orchestrator.sweep.combining import combine
@@ -80,7 +80,7 @@ def _combined(results: list[Path], out: Path | None) -> tuple[Path, list[Source]
     return directory, combine(roots, directory)
 
 
-def _combined_texts(sources: list[Source]) -> Iterator[str]:
+def _combined_texts(sources: list[CombinedSource]) -> Iterator[str]:
     """What was pooled, and what was not, in words."""
     for source in sources:
         more = f", {source.duplicates} as in an earlier directory" if source.duplicates else ""

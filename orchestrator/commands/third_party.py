@@ -13,7 +13,7 @@ from owlt.orchestrator.commands.usage import Json, add_command, complete_third_p
 from owlt.orchestrator.hosts.printable import printable_lines
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.profiles.installing import Installation, Machine
+    from owlt.orchestrator.profiles.installing import BuildMachine, Installation
     from owlt.orchestrator.profiles.third_party import Installable
 
 third_party_app = new_app("List, show and install third-party implementations.")
@@ -67,7 +67,7 @@ def install_third_party(names: Names = None, as_json: Json = False) -> None:
 
 
 def install_and_report(
-    printer: Printer, installables: Iterable[Installable], were_named: bool, machine: Machine | None = None
+    printer: Printer, installables: Iterable[Installable], were_named: bool, machine: BuildMachine | None = None
 ) -> bool:
     """Install and print each failure. False if an implementation that was named, or that is required, is missing."""
     installations = _install(printer, installables, machine)
@@ -88,7 +88,7 @@ def install_and_report(
     return not any(were_named or each.installable.required for each in failed)
 
 
-def _install(printer: Printer, installables: Iterable[Installable], machine: Machine | None) -> list[Installation]:
+def _install(printer: Printer, installables: Iterable[Installable], machine: BuildMachine | None) -> list[Installation]:
     """Install. The last line that the programs print is shown as the status; with -v, all lines are printed."""
     from rich.markup import escape
 

@@ -31,7 +31,7 @@ from owlt.orchestrator.kernel.kernel import (
     workshop,
 )
 from owlt.orchestrator.kernel.probe import abilities
-from owlt.orchestrator.kernel.source import Source, fetch_source, local_source
+from owlt.orchestrator.kernel.source import KernelSource, fetch_source, local_source
 
 PACKAGE_OF_TOOL = {
     "gcc": "gcc",
@@ -139,7 +139,7 @@ def check_machine(
         )
 
 
-def compile_kernel(source: Source, directory: Path, observe: Observe) -> Built:
+def compile_kernel(source: KernelSource, directory: Path, observe: Observe) -> Built:
     """Build the guests' kernel below `directory`. Raises OwltError with the last output of the step that failed."""
     observe("unpack", None, source.name)
     tree = _unpacked(source, directory / "source")
@@ -159,7 +159,7 @@ def _has_c_header(header: str) -> bool:
     return completed.returncode == 0
 
 
-def _unpacked(source: Source, tree: Path) -> Path:
+def _unpacked(source: KernelSource, tree: Path) -> Path:
     tree.mkdir()
     left_out = tree.with_suffix(".left-out")
     left_out.write_text("\n".join(NOT_UNPACKED) + "\n")
@@ -191,7 +191,7 @@ def _applied(patch: Path, tree: Path, *options: str) -> bool:
     return subprocess.run(command, cwd=tree, capture_output=True, check=False).returncode == 0
 
 
-def _configured(tree: Path, source: Source) -> str:
+def _configured(tree: Path, source: KernelSource) -> str:
     """The finished configuration: the fragment and what it needs, all else off."""
     _step("configure", ["make", "tinyconfig"], tree)
     _step("configure", ["scripts/kconfig/merge_config.sh", "-n", ".config", str(FRAGMENT)], tree)

@@ -33,18 +33,18 @@ NEWER_SUITES = ("trixie-backports", "stable-backports", "testing")
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """A kernel source tarball and what it is, version included."""
 
     name: str
     tarball: Path
 
 
-def local_source(tarball: Path) -> Source:
+def local_source(tarball: Path) -> KernelSource:
     """A tarball that the user gives. Raises Missing when it is not there."""
     if not tarball.is_file():
         raise Missing(Mistake.of(f"--source {tarball}", "there is no such file", "a kernel source tarball (.tar.xz)"))
-    return Source(tarball.name, tarball.resolve())
+    return KernelSource(tarball.name, tarball.resolve())
 
 
 def fetch_source(
@@ -53,7 +53,7 @@ def fetch_source(
     package: str | None = None,
     archives: list[Archive] | None = None,
     release: str | None = None,
-) -> Source:
+) -> KernelSource:
     """Fetch the best package, or the specified one, into `directory`, and extract its tarball.
 
     `archives` and `release`, a code name, are by default those of this machine. The search ends with a suite that has a
@@ -108,7 +108,7 @@ def _no_source(package: str, looked_in: list[str]) -> str:
     return f"no {package} to build from ({looked}): fix apt's sources, or owlt kernel build --source TARBALL"
 
 
-def _taken_out(package_file: Path, directory: Path) -> Source:
+def _taken_out(package_file: Path, directory: Path) -> KernelSource:
     """The tarball in a package file, and the package's name and version. The package file is deleted."""
     unpacked = directory / "package"
     subprocess.run(["dpkg-deb", "--extract", package_file, unpacked], check=True)
@@ -118,7 +118,7 @@ def _taken_out(package_file: Path, directory: Path) -> Source:
     form = "--showformat=${Package} ${Version}"
     name = subprocess.run(["dpkg-deb", "--show", form, package_file], capture_output=True, text=True, check=True)
     package_file.unlink()
-    return Source(name.stdout.strip(), tarballs[0])
+    return KernelSource(name.stdout.strip(), tarballs[0])
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ APT_OPTIONS = ["-q", "-o", "DPkg::Lock::Timeout=600"]
 
 
 @dataclass(frozen=True)
-class Machine:
+class BuildMachine:
     """The machine that is installed on: where its programs are, and what root's commands begin with."""
 
     path: str
@@ -57,9 +57,9 @@ class Machine:
     """Empty if this is root; None if there is no way to become root."""
 
 
-def this_machine() -> Machine:
+def this_machine() -> BuildMachine:
     """The machine that this runs on, for the user that runs it."""
-    return Machine(search_path(), _root_prefix())
+    return BuildMachine(search_path(), _root_prefix())
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Refused(Exception):
 
 
 def install(
-    installables: Iterable[Installable], observe: Observe, output: Observe, machine: Machine | None = None
+    installables: Iterable[Installable], observe: Observe, output: Observe, machine: BuildMachine | None = None
 ) -> list[Installation]:
     """Install what is not installed yet. A failure is reported, and installing continues with the next one.
 
@@ -105,7 +105,7 @@ def how_to_install(installable: Installable) -> str:
 
 
 def compile_command(
-    installable: Installable, prefix: Path, machine: Machine | None = None
+    installable: Installable, prefix: Path, machine: BuildMachine | None = None
 ) -> tuple[list[str], dict[str, str]]:
     """The command that compiles the programs into an empty directory, and the variables to add to its environment.
 
@@ -128,7 +128,7 @@ def compile_command(
             raise ValueError(f"{installable.name} is not compiled")
 
 
-def _install_one(installable: Installable, machine: Machine, observe: Observe, output: Observe) -> Installation:
+def _install_one(installable: Installable, machine: BuildMachine, observe: Observe, output: Observe) -> Installation:
     if is_installed(installable, machine.path):
         return _succeeded(installable, "already installed", observe)
     start_s = time.monotonic()
@@ -148,7 +148,7 @@ def _succeeded(installable: Installable, message: str, observe: Observe) -> Inst
     return Installation(installable, True, message)
 
 
-def _update_package_lists(machine: Machine, observe: Observe, output: Observe) -> None:
+def _update_package_lists(machine: BuildMachine, observe: Observe, output: Observe) -> None:
     """Fetch apt's package lists. If that fails, the installation that follows reports what is missing."""
     root_prefix = machine.root_prefix
     if root_prefix is not None and shutil.which("apt-get", path=machine.path):
@@ -157,7 +157,7 @@ def _update_package_lists(machine: Machine, observe: Observe, output: Observe) -
 
 
 def _install_packages(
-    installable: Installable, recipe: Debian, machine: Machine, observe: Observe, output: Observe
+    installable: Installable, recipe: Debian, machine: BuildMachine, observe: Observe, output: Observe
 ) -> None:
     names = " ".join(recipe.packages)
     by_hand = f"as root, run: apt-get install --no-install-recommends {names}"
@@ -180,7 +180,7 @@ def _install_packages(
     _require_programs(installable, machine.path, log)
 
 
-def _compile(installable: Installable, machine: Machine, observe: Observe, output: Observe) -> None:
+def _compile(installable: Installable, machine: BuildMachine, observe: Observe, output: Observe) -> None:
     with _fresh(installable) as prefix:
         command, environment = compile_command(installable, prefix, machine)
         title = f"{installable.title} {installable.recipe_version}"

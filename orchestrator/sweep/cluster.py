@@ -35,7 +35,7 @@ from owlt.orchestrator.run.launching import Launcher, Worker, WorkerHung
 from owlt.orchestrator.sweep import cluster_service
 from owlt.orchestrator.sweep.allocation import Places, blocks_of_repetitions
 from owlt.orchestrator.sweep.cluster_security import require_loopback_only, security_for
-from owlt.orchestrator.sweep.cluster_service import Opened, Report
+from owlt.orchestrator.sweep.cluster_service import Opened, WorkerReport
 from owlt.orchestrator.sweep.machine import THIS_MACHINE
 from owlt.results.certificates import Certified
 from owlt.results.plain_files import as_file_name, create, make_directory
@@ -324,7 +324,7 @@ class RemoteWorker:
         with suppress(HostError):
             self._pool.call(self._member, cluster_service.stop_job, self._pool.user, self._job)
 
-    def _write(self, report: Report) -> None:
+    def _write(self, report: WorkerReport) -> None:
         for name, content in report.files.items():
             path = self._directory.joinpath(*map(as_file_name, name.split("/")))
             make_directory(path.parent)
@@ -332,7 +332,7 @@ class RemoteWorker:
                 file.write(content)
 
 
-def _raise_for(report: Report) -> None:
+def _raise_for(report: WorkerReport) -> None:
     if report.hung_s is not None:
         raise WorkerHung(report.hung_s)
     if report.failure:

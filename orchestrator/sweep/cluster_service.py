@@ -42,7 +42,7 @@ Files = dict[str, bytes]
 
 
 @dataclass(frozen=True)
-class Report:
+class WorkerReport:
     """What a worker did: a line, or its end."""
 
     line: str = ""
@@ -74,7 +74,7 @@ class Job:
         self._slot = slot
         self._certificates = certificates
         self._setting = setting
-        self._reports: deque[Report] = deque()
+        self._reports: deque[WorkerReport] = deque()
         self._arrival = threading.Condition()
         self._worker: Worker | None = None
         self._is_stopped = False
@@ -83,7 +83,7 @@ class Job:
         self._thread = threading.Thread(target=self._perform, daemon=True)
         self._thread.start()
 
-    def reports(self, limit_s: float) -> list[Report]:
+    def reports(self, limit_s: float) -> list[WorkerReport]:
         """All reports since the last call; waits until one has files or is the last, but no longer than `limit_s`."""
         with self._arrival:
             self._arrival.wait_for(lambda: any(_is_awaited(report) for report in self._reports), limit_s)
@@ -104,16 +104,16 @@ class Job:
         self._thread.join()
 
     def _perform(self) -> None:
-        end = Report(has_ended=True)
+        end = WorkerReport(has_ended=True)
         try:
             with process_directory("job") as directory:
                 self._report_lines(directory)
         except WorkerHung as hang:
-            end = Report(has_ended=True, hung_s=hang.silence_s)
+            end = WorkerReport(has_ended=True, hung_s=hang.silence_s)
         except HostError as problem:
-            end = Report(has_ended=True, failure=str(problem))
+            end = WorkerReport(has_ended=True, failure=str(problem))
         except Exception as problem:  # such as a full disk: a fault of this machine, which another may not have
-            end = Report(has_ended=True, failure=f"{self._setting.machine}: {type(problem).__name__}: {problem}")
+            end = WorkerReport(has_ended=True, failure=f"{self._setting.machine}: {type(problem).__name__}: {problem}")
         finally:
             self._put(end)
 
@@ -121,7 +121,7 @@ class Job:
         worker = self._launched(directory)
         try:
             for line in worker.lines(self._limit_s):
-                self._put(Report(line, self._files(line, directory)))
+                self._put(WorkerReport(line, self._files(line, directory)))
         finally:
             worker.end()
             if self._waits is not None:
@@ -138,7 +138,7 @@ class Job:
         self._waits = worker.waits() if self._setting.plan.sweep.clock == "real" else None
         return worker
 
-    def _put(self, report: Report) -> None:
+    def _put(self, report: WorkerReport) -> None:
         with self._arrival:
             self._reports.append(report)
             self._arrival.notify_all()
@@ -178,7 +178,7 @@ class Job:
         return self._waits.between(first_ns, last_ns) if self._waits is not None else None
 
 
-def _is_awaited(report: Report) -> bool:
+def _is_awaited(report: WorkerReport) -> bool:
     return bool(report.files) or report.has_ended
 
 
@@ -217,7 +217,7 @@ class SweepOnMachine:
         self.asked_s = time.monotonic()
         self._jobs[job] = Job(batch, slot, certificates, self._setting)
 
-    def reports(self, job: str, limit_s: float) -> list[Report]:
+    def reports(self, job: str, limit_s: float) -> list[WorkerReport]:
         """Its reports since the last call."""
         self.asked_s = time.monotonic()
         reports = self._jobs[job].reports(limit_s)
@@ -355,14 +355,14 @@ def open_sweep(user: str, plan: str, provenance: str) -> Opened:
     return _service().open(user, plan, provenance)
 
 
-def start_job(user: str, job: str, batch: str, slot: int, certificates: str) -> list[Report]:
+def start_job(user: str, job: str, batch: str, slot: int, certificates: str) -> list[WorkerReport]:
     """Start a job; returns its first reports."""
     values = Batch.model_validate_json(batch), slot, CERTIFIED.validate_json(certificates)
     _service().sweep_of(user).start(job, *values)
     return reports(user, job)
 
 
-def reports(user: str, job: str) -> list[Report]:
+def reports(user: str, job: str) -> list[WorkerReport]:
     """What a job has reported since the last call."""
     return _service().sweep_of(user).reports(job, REPORTS_S)
 

@@ -37,7 +37,7 @@ VERSIONS = {"kernel": "kernel", "implementation": "version of the implementation
 
 
 @dataclass
-class Source:
+class CombinedSource:
     """One of the directories, and what became of its runs."""
 
     directory: str
@@ -76,7 +76,7 @@ class _Part:
         return [record for record in self.records.values() if record.implementation == name]
 
 
-def combine(sources: Sequence[Path], into: Path) -> list[Source]:
+def combine(sources: Sequence[Path], into: Path) -> list[CombinedSource]:
     """Make a results directory of the runs of several. Replaces one that was made in this way.
 
     An implementation of a later directory is pooled with that of an earlier one if profile, versions, rig, channels and
@@ -160,9 +160,9 @@ class _Pool:
         self._by_seed: dict[tuple[Permutation, int], tuple[RunRecord, Path]] = {}
         self._counts: dict[Permutation, int] = defaultdict(int)
 
-    def take(self, part: _Part) -> Source:
+    def take(self, part: _Part) -> CombinedSource:
         """Add the runs of a directory."""
-        source = Source(str(part.path), part.label, part.plan.sweep.name, part.plan.sweep.seed)
+        source = CombinedSource(str(part.path), part.label, part.plan.sweep.name, part.plan.sweep.seed)
         for name, implementation in part.plan.implementations.items():
             reasons = list(self._reasons(part, name))
             new_name = f"{name}+in={part.label}" if reasons else name
@@ -176,7 +176,7 @@ class _Pool:
                 self._add(part, run, new_name, source)
         return source
 
-    def _add(self, part: _Part, run: Run, name: str, source: Source) -> None:
+    def _add(self, part: _Part, run: Run, name: str, source: CombinedSource) -> None:
         point = run.permutation.model_copy(update={"implementation": name})
         record = part.records.get(run.run_id)
         if record is not None and part.plan.sweep.clock == "exact":
@@ -240,7 +240,7 @@ def _differing_profile(part: _Part, first: _Part, name: str) -> list[str]:
     return differences(there, here)
 
 
-def _write(parts: Sequence[_Part], pool: _Pool, reports: Sequence[Source], draft: Path, into: Path) -> None:
+def _write(parts: Sequence[_Part], pool: _Pool, reports: Sequence[CombinedSource], draft: Path, into: Path) -> None:
     sweeps = [part.plan.sweep for part in parts]
     titles = dict.fromkeys(sweep.title or sweep.name for sweep in sweeps)
     named = list(dict.fromkeys(name for sweep in sweeps for name in sweep.channel or ()))

@@ -151,8 +151,8 @@ def _interval_text(axis: Axis, bounds: AxisInterval) -> str:
 
 
 BITS = 8
-Verdict = Literal["not met", "no result", "met"]
-VERDICTS: tuple[Verdict, ...] = ("not met", "no result", "met")
+AssertionVerdict = Literal["not met", "no result", "met"]
+VERDICTS: tuple[AssertionVerdict, ...] = ("not met", "no result", "met")
 """The order of a list: what needs attention is first. no result: no run has one, or the reference has none."""
 
 
@@ -163,7 +163,7 @@ class Finding:
     assertion: Assertion
     point: Point
     implementation: str
-    verdict: Verdict
+    verdict: AssertionVerdict
     value: float | None
     """None without a run; inf: not delivered, where a greatest value is asserted."""
     bound: float | None
@@ -271,7 +271,7 @@ def _finding(assertion: Assertion, cell: Cell, name: str, sample: Sample) -> Fin
     )
 
 
-def _verdict(assertion: Assertion, value: float | None, bound: float | None) -> Verdict:
+def _verdict(assertion: Assertion, value: float | None, bound: float | None) -> AssertionVerdict:
     if value is None or bound is None:
         return "no result"
     return "met" if (value >= bound if assertion.is_least else value <= bound) else "not met"

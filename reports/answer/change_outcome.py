@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from owlt.reports.answer.change_tests import Overall, Series, overall_of, series_of
-from owlt.reports.answer.changes import Change, Source, changes_of, pairs_of
+from owlt.reports.answer.changes import Change, ComparedResults, changes_of, pairs_of
 from owlt.reports.comparison.cells import Criterion, Point
 from owlt.reports.results.rows import Row
 from owlt.reports.units import listed
@@ -98,8 +98,8 @@ def _by_permutation(rows: Sequence[Row]) -> dict[tuple[object, ...], Row]:
 class TwoCompared:
     """Two directories by one criterion."""
 
-    before: Source
-    after: Source
+    before: ComparedResults
+    after: ComparedResults
     criterion: Criterion
     tolerance: float
     conditions: tuple[Condition, ...]
@@ -121,7 +121,7 @@ class TwoCompared:
 class NightsCompared:
     """Three directories or more by one criterion, in the order of time."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[ComparedResults, ...]
     criterion: Criterion
     tolerance: float
     series: tuple[Series, ...]
@@ -137,7 +137,7 @@ class NightsCompared:
         return all(each.is_testable for each in self.series)
 
 
-def compare_two(before: Source, after: Source, criterion: Criterion, tolerance: float) -> TwoCompared:
+def compare_two(before: ComparedResults, after: ComparedResults, criterion: Criterion, tolerance: float) -> TwoCompared:
     """Compare two directories; `tolerance` is a share of the median."""
     changes = changes_of(pairs_of(before.cells, after.cells), criterion, tolerance)
     return TwoCompared(
@@ -151,7 +151,7 @@ def compare_two(before: Source, after: Source, criterion: Criterion, tolerance: 
     )
 
 
-def compare_nights(sources: Sequence[Source], criterion: Criterion, tolerance: float) -> NightsCompared:
+def compare_nights(sources: Sequence[ComparedResults], criterion: Criterion, tolerance: float) -> NightsCompared:
     """Find the change points over many directories; `tolerance` is a share of the median."""
     series = series_of([source.cells for source in sources], criterion, tolerance)
     return NightsCompared(tuple(sources), criterion, tolerance, tuple(series))

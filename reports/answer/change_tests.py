@@ -31,7 +31,7 @@ from owlt.reports.comparison.differences import (
 )
 from owlt.reports.comparison.estimates import Share, share
 
-Verdict = Literal["worse", "better", "no difference", "identical", "too few cells"]
+ChangeVerdict = Literal["worse", "better", "no difference", "identical", "too few cells"]
 NOT_JUDGED: tuple[Relation, ...] = ("removed", "no result")
 
 
@@ -40,7 +40,7 @@ class Overall:
     """One implementation over all common cells."""
 
     implementation: str
-    verdict: Verdict
+    verdict: ChangeVerdict
     """The verdict on the ratio of the medians."""
     cells: int
     """The number of cells that have a ratio."""
@@ -159,7 +159,7 @@ def _verdict(
     implementations: int,
     criterion: Criterion,
     tolerance: float,
-) -> Verdict:
+) -> ChangeVerdict:
     if all(change.relation == "identical" for change in changes):
         return "identical"
     cells = sum(change.ratio is not None for change in changes)

@@ -196,7 +196,7 @@ def _distance(change: Change) -> float:
 
 
 @dataclass(frozen=True)
-class Source:
+class ComparedResults:
     """One directory. `label` is its name, with a number if another has the same."""
 
     label: str
@@ -216,13 +216,13 @@ class Source:
         return cells_of(self.rows)
 
 
-def load_sources(directories: Sequence[Path]) -> list[Source]:
+def load_sources(directories: Sequence[Path]) -> list[ComparedResults]:
     """The directories, in the given order. Raises ReportError, as `reports.results.load.load_results` does."""
     labels = labels_of(directories)
     sources = []
     for label, directory in zip(labels, directories, strict=True):
         results = load_due_results(directory)
-        sources.append(Source(label, directory, results.sweep.name, results.sweep.seed, results.rows))
+        sources.append(ComparedResults(label, directory, results.sweep.name, results.sweep.seed, results.rows))
     return sources
 
 

@@ -44,7 +44,7 @@ NOT_IN_THEORY = (
 )
 """The columns of settings that no theory here describes, if they have a value other than 0."""
 
-Verdict = Literal["inside", "faster", "slower"]
+TheoryVerdict = Literal["inside", "faster", "slower"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Comparison:
         return bits / self.expected.high_s, bits / self.expected.low_s if self.expected.low_s else inf
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> TheoryVerdict:
         """Whether the median is inside the bounds, with the tolerance."""
         if self.measured_s < self.expected.low_s * (1 - TOLERANCE):
             return "faster"

@@ -61,7 +61,7 @@ DELAY = FigureAxis(AXES["delay"], "delay", "one-way delays of")
 
 
 @dataclass(frozen=True)
-class Place:
+class GridPlace:
     """The channel that the boxes of a row of panels share, without error rates that the sweep varies."""
 
     channel_name: str
@@ -92,7 +92,7 @@ class Place:
 class Group:
     """The places that share a figure: its rows. `text` describes them in a caption."""
 
-    places: tuple[Place, ...]
+    places: tuple[GridPlace, ...]
     text: str
     panels_text: str
     """The caption text if each place is a panel."""
@@ -161,9 +161,9 @@ def _groups_by_rate(results: Results) -> tuple[Group, ...]:
     rates = dict.fromkeys(point.rate_bps for point in results.planned)
     delays = sorted({point.delay_ns for point in results.planned})
 
-    def place(rate: float | None, delay: int) -> Place:
+    def place(rate: float | None, delay: int) -> GridPlace:
         text = f"{delay_text(delay)} one way"
-        return Place(
+        return GridPlace(
             channel_name="",
             rate_bps=rate,
             delay_ns=delay,
@@ -206,11 +206,11 @@ def _named_group(results: Results) -> Group:
     )
 
 
-def _named_place(results: Results, point: Permutation, places_of_channel: int) -> Place:
+def _named_place(results: Results, point: Permutation, places_of_channel: int) -> GridPlace:
     """The place of a point on a named channel; a channel with several places has rate and delay in file names."""
     suffix = f"-{delay_text(point.delay_ns)}-{rate_text(point.rate_bps)}" if places_of_channel > 1 else ""
     head = channel_head(results.channels[point].specified)
-    return Place(
+    return GridPlace(
         channel_name=point.channel_name,
         rate_bps=point.rate_bps,
         delay_ns=point.delay_ns,

@@ -14,7 +14,7 @@ from typing import Literal
 
 from owlt.reports.comparison.cells import box_of
 from owlt.reports.comparison.estimates import Box
-from owlt.reports.comparison.grid import DELAY, DURATION, ERROR_RATE, FILE_SIZE, FigureAxis, Grid, Group, Place
+from owlt.reports.comparison.grid import DELAY, DURATION, ERROR_RATE, FILE_SIZE, FigureAxis, Grid, GridPlace, Group
 from owlt.reports.comparison.metrics import FURTHER, METRICS, TIME_TO_DELIVERY, Metric, defined_in
 from owlt.reports.looks import SERIES, named_or_counted
 from owlt.reports.results.load import Results
@@ -210,7 +210,7 @@ class _Row:
     """The common values of the panels of a row."""
 
     metric: Metric
-    place: Place
+    place: GridPlace
     load: int | None = None
     """The file size or duration, if it is neither the axis nor that of a column."""
 
@@ -238,7 +238,7 @@ class _Titles:
     heading: str = ""
 
     @classmethod
-    def of(cls, place: Place, part: _Part, column: int) -> _Titles:
+    def of(cls, place: GridPlace, part: _Part, column: int) -> _Titles:
         """The titles of a column; the name of a channel is too long for each panel and is the heading of the row."""
         other, value = part.other, part.columns[column]
         text = "" if value is None else other.named_text(value)
@@ -353,13 +353,13 @@ class _Listing:
             panels.append(self._panel(place, value, title, heading))
         return tuple(tuple(panels[start : start + PLACES_ACROSS]) for start in range(0, len(panels), PLACES_ACROSS))
 
-    def _heading(self, place: Place) -> str:
+    def _heading(self, place: GridPlace) -> str:
         """The place, and the file size, duration or error rate if no channel name includes it."""
         if place.channel_name or self.other is None:
             return place.text
         return f"{place.text} · {self.grid.other(self.axis).named_text(self.other)}"
 
-    def _panel(self, place: Place, value: float, title: str, heading: str) -> Panel:
+    def _panel(self, place: GridPlace, value: float, title: str, heading: str) -> Panel:
         values = {self.axis: value, self.grid.other(self.axis): self.other}
         points = [place.point(name, values) for name in self.results.implementations]
         return Panel(

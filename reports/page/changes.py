@@ -39,10 +39,10 @@ TICKS = (
 LEAST_SPAN = 1.04
 """The least range of a scale of ratios on both sides of 1."""
 COLOURS: dict[Relation, str] = {"worse": ALARM, "better": SERIES[2]}
-Place = Callable[[Point], str]
+PointText = Callable[[Point], str]
 
 
-def ratios_figure(changes: Sequence[Change], criterion: Criterion, place: Place) -> str:
+def ratios_figure(changes: Sequence[Change], criterion: Criterion, place: PointText) -> str:
     """The ratio of each permutation with its interval, in the order of the list, as SVG; "" if none has one."""
     drawn = [change for change in changes if change.ratio][:MOST_ROWS]
     if not drawn:
@@ -73,7 +73,7 @@ def ratios_figure(changes: Sequence[Change], criterion: Criterion, place: Place)
     return _svg(figure)
 
 
-def nights_figure(series: Sequence[Series], criterion: Criterion, place: Place, labels: Sequence[str]) -> str:
+def nights_figure(series: Sequence[Series], criterion: Criterion, place: PointText, labels: Sequence[str]) -> str:
     """The medians of each night of the permutations that changed, with their change points, as SVG; "" if none did."""
     drawn = [each for each in series if each.changes][:MOST_PANELS]
     if not drawn:
@@ -171,7 +171,7 @@ def _two(compared: TwoCompared) -> dict[str, Any]:
 
 def _nights(compared: NightsCompared) -> dict[str, Any]:
     labels = [source.label for source in compared.sources]
-    place: Place = words.places_of([each.point for each in compared.series])
+    place: PointText = words.places_of([each.point for each in compared.series])
     changed = [each for each in compared.series if each.changes]
     texts = [
         f"{each.implementation}, {place(each.point)}: {words.change_points_text(each, labels)}"

@@ -26,7 +26,7 @@ from owlt.results.plain_files import read_plain, require_plain
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-Verdict = Literal["confirmed", "not confirmed", "undecidable"]
+ClaimVerdict = Literal["confirmed", "not confirmed", "undecidable"]
 Point = tuple[str, float, float, str]
 """A series, x, y, and the facet of the panel: "" if it has none."""
 CAPTURES = {"packets": "sender.pcap", "packets_at_receiver": "receiver.pcap"}
@@ -47,7 +47,7 @@ class Judged:
     """A claim, our value, and whether it confirms the claim."""
 
     claim: Claim
-    verdict: Verdict
+    verdict: ClaimVerdict
     ours: float | None = None
     reason: str = ""
     """Why a claim is undecidable."""
@@ -126,7 +126,7 @@ def _rows(connection: DuckDBPyConnection, name: str, query: str) -> tuple[list[s
         raise BadQuery(f"{name}: {problem}") from problem
 
 
-def verdict_of(claim: Claim, ours: float) -> Verdict:
+def verdict_of(claim: Claim, ours: float) -> ClaimVerdict:
     """Whether a value confirms a claim."""
     accept = claim.accept
     assert accept is not None

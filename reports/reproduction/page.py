@@ -22,7 +22,7 @@ from owlt.reports.comparison.estimates import box_numbers
 from owlt.reports.drawing.boxes import BoxLooks, draw_boxes
 from owlt.reports.looks import INK, MUTED, STYLE, Looks
 from owlt.reports.reproduction.claims import FigureOf, PanelOf, load_claims
-from owlt.reports.reproduction.judging import Judged, Point, Verdict, database, judged, points, table
+from owlt.reports.reproduction.judging import ClaimVerdict, Judged, Point, database, judged, points, table
 from owlt.reports.results.load import Results, load_results
 from owlt.results.plain_files import make_directory, write_whole
 
@@ -176,7 +176,7 @@ TEMPLATE = "page.md"
 QUICK = "-quick"
 """The end of the name of a sweep that is a part of the grid."""
 PLACES = ("{claims}", "{counts}", "{runs}", "{form}")
-VERDICTS: tuple[Verdict, ...] = ("confirmed", "not confirmed", "undecidable")
+VERDICTS: tuple[ClaimVerdict, ...] = ("confirmed", "not confirmed", "undecidable")
 
 
 def make_page(directory: Path, results_directories: Sequence[Path], name: str) -> tuple[Path, list[Judged]]:

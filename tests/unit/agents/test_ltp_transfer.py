@@ -34,7 +34,7 @@ from owlt.agents.ltp.segments import (
 )
 from owlt.agents.ltp.sending import Sending
 from owlt.agents.ltp.settings import Settings
-from owlt.agents.ltp.side import Side
+from owlt.agents.ltp.side import SessionSide
 from tests.unit.agents.simulated_link import Link, Loses, at_random, nothing
 
 CONTENT = random.Random(1).randbytes(30_000)
@@ -460,7 +460,7 @@ def test_a_segment_that_does_not_fit_changes_nothing(hostile: Segment, tmp_path:
     assert transfer.is_same
 
 
-def start_and_hear(side: Side, datagram: bytes) -> None:
+def start_and_hear(side: SessionSide, datagram: bytes) -> None:
     side.advance(1000.0)
     side.hear(datagram, 1000.0)
     side.hear(b"\xff" + datagram, 1000.0)

@@ -9,20 +9,20 @@ import pytest
 
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.kernel.build import check_machine, compile_kernel
-from owlt.orchestrator.kernel.source import Source
+from owlt.orchestrator.kernel.source import KernelSource
 
 
 def nobody(_phase: str, _fraction: float | None, _message: str) -> None:
     """Told, and takes no notice."""
 
 
-def tarball_of(directory: Path, files: dict[str, str]) -> Source:
+def tarball_of(directory: Path, files: dict[str, str]) -> KernelSource:
     path = directory / "linux.tar"
     with tarfile.open(path, "w") as archive:
         for name, text in files.items():
             (directory / "file").write_text(text)
             archive.add(directory / "file", f"linux-7.3/{name}")
-    return Source("linux.tar", path)
+    return KernelSource("linux.tar", path)
 
 
 def test_missing_tools_are_named_as_the_packages_that_bring_them(
@@ -60,7 +60,7 @@ def test_a_tarball_that_is_none_fails_with_tars_words(tmp_path: Path) -> None:
     (tmp_path / "junk.tar.xz").write_bytes(b"junk")
 
     with pytest.raises(OwltError, match=r"(?s)unpack failed: tar .*junk\.tar\.xz\n.*not recognized"):
-        compile_kernel(Source("junk", tmp_path / "junk.tar.xz"), tmp_path, nobody)
+        compile_kernel(KernelSource("junk", tmp_path / "junk.tar.xz"), tmp_path, nobody)
 
 
 def test_a_failing_make_is_reported_by_its_errors(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from owlt.inputs.mistake import ResultsConflict
-from owlt.orchestrator.sweep.combining import Source, combine
+from owlt.orchestrator.sweep.combining import CombinedSource, combine
 from owlt.reports.results.load import Results, load_results
 from owlt.results.record import read_record, write_record
 from tests.unit.reports.conftest import few, page_text, plan_of, write_results
@@ -31,7 +31,7 @@ def both(tmp_path: Path) -> tuple[Path, Path]:
     return results(tmp_path / "a"), results(tmp_path / "b", seed=2013)
 
 
-def combined(both: tuple[Path, Path]) -> tuple[list[Source], Results]:
+def combined(both: tuple[Path, Path]) -> tuple[list[CombinedSource], Results]:
     into = both[0].parent / "both"
     return combine(both, into), load_results(into)
 

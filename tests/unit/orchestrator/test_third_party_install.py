@@ -15,8 +15,8 @@ from owlt.orchestrator.commands.third_party import install_and_report, print_lis
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.profiles.installing import (
     RUST,
+    BuildMachine,
     Installation,
-    Machine,
     find_toolchain,
     install,
     version_numbers,
@@ -75,9 +75,9 @@ def put(programs: Path, name: str, script: str, broken: bool = False) -> None:
     (programs / name).chmod(0o755)
 
 
-def machine(is_root: bool = True) -> Machine:
+def machine(is_root: bool = True) -> BuildMachine:
     """One whose only programs are those of `programs`."""
-    return Machine(os.environ["PATH"], [] if is_root else None)
+    return BuildMachine(os.environ["PATH"], [] if is_root else None)
 
 
 def installed(*installables: Installable, is_root: bool = True) -> tuple[list[Installation], list[str]]:

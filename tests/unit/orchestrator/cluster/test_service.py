@@ -14,7 +14,7 @@ from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.rigs.provenance import Provenance, own_files
 from owlt.orchestrator.run.events import RunEnded, event_in
 from owlt.orchestrator.run.task import Task
-from owlt.orchestrator.sweep.cluster_service import Report, Service
+from owlt.orchestrator.sweep.cluster_service import Service, WorkerReport
 from owlt.results.certificates import Certified
 from tests.unit.orchestrator.small_sweep import lose_worker, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers, Reported, Silence
@@ -53,10 +53,10 @@ def opened(service: Service, user: str = USER, plan: Plan = PLAN, provenance: Pr
     return service
 
 
-def all_reports(service: Service, batch: int = 0, certify: bool = False) -> list[Report]:
+def all_reports(service: Service, batch: int = 0, certify: bool = False) -> list[WorkerReport]:
     sweep = service.sweep_of(USER)
     sweep.start("job", (PLAN.certifications if certify else PLAN.batches)[batch], 0, {})
-    reports: list[Report] = []
+    reports: list[WorkerReport] = []
     while not (reports and reports[-1].has_ended):
         reports += sweep.reports("job", 10.0)
     return reports
@@ -121,7 +121,7 @@ def test_a_worker_that_is_lost_ends_its_job(make_service: Callable[..., Service]
     reports = all_reports(opened(make_service(small_workers(PLAN, lose_worker))))
 
     assert [report.line for report in reports][-2:] == ["the bridge fell down\n", ""]
-    assert reports[-1] == Report(has_ended=True)
+    assert reports[-1] == WorkerReport(has_ended=True)
 
 
 def fall_silent(_run: Run, _task: Task, _directory: Path) -> Iterator[Reported]:
