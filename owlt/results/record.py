@@ -96,7 +96,7 @@ class ReasonCode(StrEnum):
 SCHEMA_VERSION = current_version(RECORD_STEPS)
 RECORD_NAME = "record.json"
 SUMMARY, VIEW = "summary.json", "protocol.json"
-"""Beside the record, made from the captures; `captures.summary` and `captures.protocols` have the models."""
+"""Beside the record, made from the captures; `captures.accounting.summary` and `captures.protocols` have the models."""
 READ_WITH_ITS_VERSION = "use the version of owlt that wrote it, or move the results directory away"
 UNKNOWN = "unknown"
 """The version of an implementation that does not report one; the reason may follow."""
@@ -419,8 +419,8 @@ class RunRecord(BaseModel):
     """None on the clock exact, which the machine cannot delay, and for a run without packets."""
     versions: dict[str, str] = {}
     provenance: dict[str, str] = {}
-    """Digests of the files of the machine that the packets depend on (`orchestrator.provenance`), by group; {}: not
-    known. `machines/` of the results directory has the digest of each file."""
+    """Digests of the files of the machine that the packets depend on (`orchestrator.rigs.provenance`), by group; {}:
+    not known. `machines/` of the results directory has the digest of each file."""
     machine: str = ""
     """The name of the machine that performed the run for `owlt run --dask`; "": that of `owlt run` itself."""
     kernel_hz: int | None = None
