@@ -33,8 +33,9 @@ _MOST_PACKET_BYTES = 16_384
 _IPV6_BYTES, _OPTION_BYTES, _LONGEST_PAYLOAD = 40, 8, 65_535
 _ROWS_AT_ONCE = 4096
 _PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, RAW_IP)
-_SECONDS, _SECONDS_A_PACKET = 60, 0.01
-"""The time limit of tshark: about 40 µs per packet were measured."""
+_SECONDS, _SECONDS_A_PACKET = 600, 0.01
+"""The time limit of tshark: about 40 µs per packet were measured. Analysis has the lowest priority, so that on a busy
+machine tshark alone takes a minute to start."""
 
 
 NO_SETTINGS = "/nonexistent"
