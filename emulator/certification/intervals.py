@@ -160,7 +160,7 @@ def wrong_amount(specified: float) -> Detectable:
 def accepted_hits(trials: int, share: float, alpha: float) -> tuple[int, int]:
     """Return the fewest and the most hits with which `share_interval` still contains the share."""
     half, usual = alpha / 2, floor(trials * share)
-    fewest = _first(0, usual, lambda hits: at_most(hits, trials, share) >= half)
+    fewest = _first(0, min(usual + 1, trials), lambda hits: at_most(hits, trials, share) >= half)
     most = _first(usual, trials, lambda hits: 1 - at_most(hits, trials, share) < half)
     return fewest, most
 

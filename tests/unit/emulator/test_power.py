@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -50,6 +50,7 @@ def outside(trials: int, asked: float, actual: float, alpha: float) -> float:
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(1, 40), st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.sampled_from([0.2, 0.01]))
+@example(trials=1, asked=0.9375, actual=0.5, alpha=0.2)  # no hit is too few, although none is the usual number
 def test_the_probability_to_catch_a_share_is_the_sum_over_the_hits_whose_interval_does_not_hold_it(
     trials: int, asked: float, actual: float, alpha: float
 ) -> None:
