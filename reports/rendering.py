@@ -26,7 +26,8 @@ class CompiledTemplates(BytecodeCache):
         self._codes[bucket.key, bucket.checksum] = bucket.code
 
 
-_COMPILED = CompiledTemplates()
+COMPILED = CompiledTemplates()
+"""Those of all pages, and of the dashboard."""
 
 
 def new_environment() -> Environment:
@@ -35,7 +36,7 @@ def new_environment() -> Environment:
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
-        bytecode_cache=_COMPILED,
+        bytecode_cache=COMPILED,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -88,7 +88,7 @@ def _directed_by_time(
 
 def _delivery(direction: Direction, pairs: Pairs, of_other: Pairs, sent_by_other: Rows, undirected: int) -> Delivery:
     """`of_other` are the pairs of the other direction, and `sent_by_other` the session's packets that were sent there:
-    their frames in this direction's captures do not belong to this direction, whatever their Ethernet address."""
+    their frames in this direction's captures do not belong to it, even if their Ethernet address is its own."""
     explained = np.concatenate([pairs.delivered, of_other.sent, sent_by_other])
     unmatched = without(np.arange(len(direction.far_capture)), explained)
     arrivals_ns = direction.far_capture.time_ns[pairs.delivered]

@@ -59,7 +59,6 @@ def print_replay(run_id: str, result: Replay, printer: Printer) -> None:
         printer.text(f"  note: {result.note}")
 
 
-CAPTURES = ("sender.pcap", "receiver.pcap")
 SAME_IN_ITS_CLONE = ("quic-aioquic",)
 """Implementations whose keys depend on addresses in memory, and so on the path of the clone (docs/sweeps.md)."""
 
@@ -86,6 +85,7 @@ def perform_again(plan: Plan, results: Path, record: RunRecord) -> Replay:
 
     Raises OwltError if the run cannot be repeated or compared, or its rig failed.
     """
+    from owlt.captures.accounting.derived_files import CAPTURES
     from owlt.orchestrator.planning.selection import Selection
     from owlt.orchestrator.sweep.merging import copy_directory
     from owlt.results.files import CERTIFICATES
@@ -126,6 +126,7 @@ def note_on(run: Run, differences: Mapping[str, str]) -> str:
 
 def require_comparable(plan: Plan, results: Path, run: Run) -> None:
     """Raise OwltError unless the run's packets can be repeated, and compared with captures that were kept."""
+    from owlt.captures.accounting.derived_files import CAPTURES
     from owlt.results.plain_files import is_plain
     from owlt.results.recorded_runs import run_directory
 

@@ -24,13 +24,13 @@ from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.orchestrator.run.state import Ended
+from owlt.results.files import SAMPLES_NAME
 from owlt.results.record import HostTcp, Outcome, ReasonCode
 
 SAMPLES_PER_RTT = 4
 SHORTEST_PERIOD_S = 0.010
 STARTING_S = 30.0
 STOPPING_S = 30.0
-SAMPLES_NAME = "tcp-sender.csv"
 REFUSAL_COUNTERS = {
     "udp_refused": ("UdpSndbufErrors", "Udp6SndbufErrors"),
     "ip_discarded": ("IpOutDiscards", "Ip6OutDiscards"),

@@ -25,6 +25,8 @@ MACHINES = "machines"
 """The directory that has, by machine, the digest of each file that the packets depend on."""
 FAILURE_NAME = "analysis-failed.txt"
 """The file beside a run that could not be analysed: the reason in the first line, then the traceback."""
+SAMPLES_NAME = "tcp-sender.csv"
+"""The file beside a run with the samples of the sender's TCP sockets."""
 KEPT_NAME = "kept"
 """The directory, in that of a run, of the ends of its hosts' files."""
 DIGEST_LENGTH = 16

@@ -62,6 +62,7 @@ from owlt.reports.results.load import Results, Run, host_baselines_of
 from owlt.reports.sessions.protocols import PHASES, ShownRun, shown_runs
 from owlt.reports.sessions.session_figures import Drawn
 from owlt.reports.units import delay_text, listed, number_text, probability_text, rate_text, size_text
+from owlt.results.files import SAMPLES_NAME
 from owlt.results.judgements import known_failure
 
 MOST_REGIONS = 12
@@ -84,7 +85,7 @@ FILES = {
     "record": ("record.json",),
     "summary": ("summary.json",),
     "protocol": ("protocol.json",),
-    "sender": ("sender.out", "sender.err", "sender.pcap", "tcp-sender.csv"),
+    "sender": ("sender.out", "sender.err", "sender.pcap", SAMPLES_NAME),
     "receiver": ("receiver.out", "receiver.err", "receiver.pcap"),
 }
 """The files of a run that the page links if they exist, by the name of the group."""

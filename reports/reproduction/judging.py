@@ -20,6 +20,7 @@ from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.reproduction.claims import Claim, Reproduction, TableOf
 from owlt.reports.results.load import Results, Run
 from owlt.reports.results.rows import PARQUET_NAME, write_table
+from owlt.results.files import SAMPLES_NAME as SAMPLES
 from owlt.results.files import ReportError
 from owlt.results.plain_files import read_plain, require_plain
 
@@ -31,8 +32,6 @@ Point = tuple[str, float, float, str]
 """A series, x, y, and the facet of the panel: "" if it has none."""
 CAPTURES = {"packets": "sender.pcap", "packets_at_receiver": "receiver.pcap"}
 """The capture of each table of packets."""
-SAMPLES = "tcp-sender.csv"
-"""The samples of the sender's TCP."""
 SAMPLE_COLUMNS = ("time_ns", "cwnd_segments", "ssthresh_segments", "total_retrans")
 MOST_SAMPLES_BYTES = 512_000_000
 MISSING = -1

@@ -40,7 +40,7 @@ from owlt.reports.sessions.ladder import draw_ladder
 from owlt.reports.sessions.protocols import ShownRun
 from owlt.reports.sessions.trace_figure import draw_traces
 from owlt.reports.units import probability_text, tick_text
-from owlt.results.files import ReportError
+from owlt.results.files import SAMPLES_NAME, ReportError
 from owlt.results.plain_files import is_plain, read_plain
 
 MOST_DRAWN = 40
@@ -193,7 +193,6 @@ def _draw_window(task: _Task, figures: Path, with_pdf: bool) -> SessionFigure | 
     return window
 
 
-SAMPLES_NAME = "tcp-sender.csv"
 WIDTH, HEIGHT = 7.0, 3.3
 LEFT, RIGHT, TOP, BOTTOM, GAP, LABEL = 0.86, 0.12, 0.56, 0.48, 0.20, 0.52
 """Inches."""

@@ -73,7 +73,7 @@ KINDS = {
     "owlt's probes": ((ETHERNET + "88b5" + "4502").ljust(128, "0"), (ETHERNET + "88b5" + "4502").ljust(128, "0")),
     "another version": (ETHERNET + "0800" + "6502" + 64 * "00", ETHERNET + "0800" + "6502" + 64 * "00"),
 }
-"""A frame and what a gate makes of it that marks whatever can be marked."""
+"""A frame, and the frame that leaves a gate which marks every ECN-capable packet."""
 
 
 def times(frame: str, count: int) -> dict[str, Any]:
