@@ -313,8 +313,10 @@ def perform_and_conclude(
     checks.
     """
     from owlt.orchestrator.commands.progress import SweepProgress
+    from owlt.orchestrator.steady_clock import steady_s
     from owlt.orchestrator.sweep.announcing import Ending, MetricsFile, counts_of
     from owlt.orchestrator.sweep.campaign import perform_until
+    from owlt.orchestrator.sweep.durations import durations, remember, report_took
 
     plan, directory = start.plan, start.directory
     metrics = MetricsFile(directory)
@@ -334,11 +336,16 @@ def perform_and_conclude(
             if not _perform_baselines(baselines, "before", printer, start.again):
                 raise typer.Exit(INTERRUPTED_STATUS)
         with SweepProgress(printer.console, start.again, performing.report) as progress:
+            began_s = time.time()
             performed = perform_until(start, begin, stop)
+        remember(durations(plan, directory, began_s))
         summary, status = performed.summary, exit_status(performed)
         if baselines is not None and not performed.interrupted:
             _perform_baselines(baselines, "after", printer, start.again)
+        began_s = steady_s()
         page, checked = conclude(performed, printer, performing.report, bool(plan.sweep.assertions))
+        if page is not None:
+            remember([report_took(performed.recorded, steady_s() - began_s)])
         status = exit_status(performed, checked.failed)
     except typer.Exit as end:
         status = end.exit_code

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake, ResultsConflict
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import (
     Performing,
@@ -24,10 +26,11 @@ from owlt.orchestrator.commands.usage import Guests, Json, LabRigOption, Results
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator
 
     from owlt.orchestrator.commands.host_baselines import HostBaselines
     from owlt.orchestrator.planning.plan import Plan, PlanChange, Run
+    from owlt.orchestrator.planning.repetitions import Sensitivity
     from owlt.orchestrator.sweep.campaign import Start
     from owlt.orchestrator.sweep.forecast import Forecast
     from owlt.results.record import Outcome, RunRecord
@@ -75,7 +78,26 @@ def run(
     stop = performing.stop()
     start = Start(plan, directory, again, selection, performing.machine(), performing.guests)
     around = _host_baselines(start, host_baseline, rig)
-    perform_and_conclude(start, performing, Printer(as_json), stop, around)
+    perform_and_conclude(start, performing, Printer(as_json), stop, around, "\n".join(_before(start, performing)))
+
+
+def _before(start: Start, performing: Performing) -> Iterator[str]:
+    """The lines on what a start of a sweep takes, on this machine, and can decide; none if nothing is left."""
+    from owlt.orchestrator.planning.repetitions import sensitivity, spread_of
+    from owlt.orchestrator.sweep.campaign import standing_runs
+    from owlt.orchestrator.sweep.durations import pace_of
+    from owlt.orchestrator.sweep.forecast import forecast, time_texts
+
+    planned, directory, selection = start.plan, start.directory, start.selection
+    with suppress(ResultsConflict):  # which this start is refused for
+        run_ids = None if selection is None else selection.run_ids
+        pace = pace_of(planned, directory)
+        expected = forecast(planned, standing_runs(planned, directory), directory, start.guests, run_ids, pace=pace)
+        if expected.left:
+            time = expected.estimate if performing.report else replace(expected.estimate, report_s=0.0)
+            yield from () if performing.dask else time_texts(replace(expected, estimate=time))
+            if decides := sensitivity(planned, spread_of(directory)):
+                yield from decides.texts()
 
 
 def _host_baselines(start: Start, size: str | None, rig: str | None) -> HostBaselines | None:
@@ -97,17 +119,27 @@ def plan(
     *,
     selected: Selected,
     rig: LabRigOption = None,
+    spread: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE|RESULTS",
+            help="How far apart the runs of a cell are, such as 5%, or an earlier sweep's results; default: those of "
+            "this sweep.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a sweep needs: cells, runs, time, disk, memory.
+    """Show what a sweep needs and what it can decide: cells, runs, time, disk, memory, detectable differences.
 
     A cell is a permutation of the sweep. Existing results are taken into account. Cells whose runs cannot complete are
     listed with the reason; 'owlt run' records these runs as unsupported, or refuses them if the memory of this machine
     is the reason. If 'owlt run' would refuse the sweep, the same message follows the plan, and the exit status is 2.
     With --only or --shard, the plan covers the selected runs. With --rig, it is for a lab rig, and checks its hosts.
     """
+    from owlt.orchestrator.planning.repetitions import parse_spread, sensitivity, spread_of
     from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
     from owlt.orchestrator.sweep.campaign import Start, planned_change, standing_runs
+    from owlt.orchestrator.sweep.durations import pace_of
     from owlt.orchestrator.sweep.forecast import forecast, texts
 
     printer = Printer(as_json)
@@ -116,7 +148,12 @@ def plan(
     directory = results_of(planned, selected.shard, results)
     selection = selected.selection(planned)
     run_ids = None if selection is None else selection.run_ids
-    expected = forecast(planned, standing_runs(planned, directory), directory, guests, run_ids)
+    pace = pace_of(planned, directory)
+    expected = forecast(planned, standing_runs(planned, directory), directory, guests, run_ids, pace=pace)
+    known = parse_spread(spread) if spread else None
+    with suppress(ResultsConflict):  # which the end of this command is about
+        known = known or spread_of(directory)
+    decides = sensitivity(planned, known)
     adaptive = planned.sweep.adaptive
     bounds = f"{adaptive.at_least} to {adaptive.at_most}" if adaptive else ""
     printer.table(
@@ -131,14 +168,18 @@ def plan(
     )
     for line in texts(expected, directory):
         printer.text(line)
+    for line in decides.texts() if decides else ():
+        printer.text(line)
     change = planned_change(planned, directory)
     if change:
         printer.text(f"{directory}: the sweep has changed: {change.text}")
-    printer.json(plan_values(selection.alone(planned) if selection else planned, expected, change))
+    printer.json(plan_values(selection.alone(planned) if selection else planned, expected, decides, change))
     Start(planned, directory, "", selection, machine).require_ready()
 
 
-def plan_values(planned: Plan, expected: Forecast, change: PlanChange | None) -> dict[str, Any]:
+def plan_values(
+    planned: Plan, expected: Forecast, decides: Sensitivity | None, change: PlanChange | None
+) -> dict[str, Any]:
     """The JSON output of `owlt plan`."""
     runs = [
         {
@@ -161,6 +202,8 @@ def plan_values(planned: Plan, expected: Forecast, change: PlanChange | None) ->
         "estimate": expected.estimate,
         "times": expected.times,
         "resources": expected.resources,
+        "load": expected.load,
+        "decides": decides,
         "change": change and change.model_dump(mode="json", include={"added", "removed", "changes"}),
     }
 

@@ -2,16 +2,18 @@
 
 `infeasible` finds the points of the grid at which an implementation can never succeed: nothing is launched there.
 
-The costs were measured on one machine. What is recorded already, and what this machine has, belongs to
-`sweep.forecast`.
+The costs were measured on one machine without other work; a `Pace` corrects them with the durations of runs. What is
+recorded already, and what this machine has, belongs to `sweep.forecast`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from math import ceil, log2
+from typing import NamedTuple
 
 from owlt.agents.contract.implementation import Clock, Implementation
 from owlt.inputs.axes import base_name
@@ -38,6 +40,109 @@ SESSION_RTTS = 3
 """A reliable transfer with losses takes about this many round trips in addition to the file itself."""
 
 
+FIRST_GUEST_WALL_S = 3.0
+"""On a virtual clock, a start of a sweep first prepares the guest that the others share."""
+REPORT_WALL_S = 5.0
+REPORT_WALL_S_PER_RUN = 0.03
+"""From reports of 48 to 5,760 runs, on a machine without other work."""
+
+
+class Took(NamedTuple):
+    """How long a run, the certificate of a channel, or a report took, beside the time that it is computed to take."""
+
+    clock: str
+    implementation: str
+    """"certificate" and "report" for these."""
+    load: int
+    """The size of the file, or the duration in ns; 0: none."""
+    expected_s: float
+    took_s: float
+    permutation: str = ""
+    """"": that of another sweep."""
+
+
+CERTIFICATE, REPORT = "certificate", "report"
+
+
+@dataclass(frozen=True)
+class Slowness:
+    """How many times longer than computed something takes: the mean, and the bounds of 80 % of what was recorded."""
+
+    mean: float = 1.0
+    low: float = 0.8
+    high: float = 4.0
+    """Without records: other work on a machine may slow it down so far."""
+    recorded: int = 0
+
+
+LEAST_RECORDED = 3
+MOST_RECORDED = 50
+"""Only so many of a kind count, the latest: other work on the machine may come and go."""
+
+
+class Pace:
+    """How much longer than computed runs take on this machine, learned from recorded ones.
+
+    A run is compared with the most similar ones of which there are LEAST_RECORDED: of the same permutation; of the same
+    implementation and file size; of the implementation; on the same clock.
+    """
+
+    def __init__(self, recorded: Iterable[Took] = (), crowding: float = 1.0) -> None:
+        """`recorded` from the oldest to the latest; `crowding`: how much slower other work makes this machine now, which
+        counts as long as nothing similar is recorded."""
+        self.unknown = Slowness(mean=crowding, high=4 * crowding)
+        self._ratios: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=MOST_RECORDED))
+        for each in recorded:
+            for kind in _kinds(each.clock, each.implementation, each.load, each.permutation):
+                self._ratios[kind].append(each.took_s / each.expected_s)
+
+    def of_run(self, run: Run, clock: str) -> Slowness:
+        """The slowness of a run on a clock."""
+        point = run.permutation
+        return self._of(_kinds(clock, point.implementation, point.load, point.slug))
+
+    def of(self, kind: str, clock: str) -> Slowness:
+        """The slowness of certificates or reports."""
+        return self._of(_kinds(clock, kind, 0, ""))
+
+    def _of(self, kinds: Iterable[Hashable]) -> Slowness:
+        for kind in kinds:
+            if len(ratios := sorted(self._ratios.get(kind, ()))) >= LEAST_RECORDED:
+                last = len(ratios) - 1
+                low, high = ratios[round(0.1 * last)], ratios[round(0.9 * last)]
+                mean = sum(ratios) / len(ratios)
+                return Slowness(mean, min(low, mean), max(high, mean), len(ratios))
+        return self.unknown
+
+
+def _kinds(clock: str, implementation: str, load: int, permutation: str) -> list[Hashable]:
+    """The kinds that something belongs to, the narrowest first. Certificates and reports are compared with their likes
+    only."""
+    kinds: list[Hashable] = [(clock, implementation, load, permutation)] if permutation else []
+    kinds += [(clock, implementation, load), (clock, implementation)]
+    return kinds if implementation in (CERTIFICATE, REPORT) else [*kinds, clock]
+
+
+WITHOUT_RECORDS = Pace()
+
+
+@dataclass
+class _Sum:
+    """A duration in seconds of wall time, with its range: that of all parts, as what slows one down slows down all."""
+
+    mean: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    recorded: set[int] = field(default_factory=set)
+
+    def add(self, computed_s: float, slowness: Slowness) -> None:
+        """Add a part that is computed to take so long."""
+        self.mean += computed_s * slowness.mean
+        self.low += computed_s * slowness.low
+        self.high += computed_s * slowness.high
+        self.recorded.add(slowness.recorded)
+
+
 @dataclass(frozen=True)
 class Estimate:
     """Durations in seconds, on the rig's clock and on the wall clock."""
@@ -47,13 +152,23 @@ class Estimate:
     wall_s: float
     side_by_side: int
     """Workers, each in a guest of its own on the virtual rig."""
+    low_s: float = 0.0
+    high_s: float = 0.0
+    """80 % of the recorded durations are between those that these bounds of `wall_s` follow from."""
+    is_learned: bool = True
+    """Whether all runs are like some that this machine has recorded."""
+    report_s: float = 0.0
+    """The report afterwards; it is not part of `wall_s`."""
 
     @property
     def text(self) -> str:
         """One line for users."""
         runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
-        here = f"about {duration_text(self.wall_s)} on this machine, {self.side_by_side} at a time"
-        return f"{runs}, about {duration_text(self.rig_s)} on the rig's clock, {here}"
+        bounds = f"{duration_text(self.low_s)} to {duration_text(self.high_s)}"
+        why = "" if self.is_learned else "; this machine has not recorded such runs yet"
+        here = f"about {duration_text(self.wall_s)} on this machine ({bounds}{why}), {self.side_by_side} at a time"
+        report = f"; the report: about {duration_text(self.report_s)} more" if self.report_s else ""
+        return f"{runs}, about {duration_text(self.rig_s)} on the rig's clock, {here}{report}"
 
 
 @dataclass(frozen=True)
@@ -69,31 +184,59 @@ def guests_side_by_side(clock: Clock, cores: int) -> int:
     return max(1, cores - 1) if clock == "real" else cores
 
 
-def estimate(plan: Plan, guests: int | None = None, left: Sequence[Run] | None = None) -> Estimate:
+def estimate(
+    plan: Plan, guests: int | None = None, left: Sequence[Run] | None = None, pace: Pace = WITHOUT_RECORDS
+) -> Estimate:
     """The duration of a plan: of its transfers on the real clock, of their computation on a virtual clock.
 
     `guests` run in parallel, by default one per core; on the real clock one core stays free. `left` are the runs that
     are not performed yet, by default all.
     """
     runs = plan.runs if left is None else left
+    clock = plan.sweep.clock
     cores = len(os.sched_getaffinity(0))
-    workers = min(guests or guests_side_by_side(plan.sweep.clock, cores), cores) if plan.sweep.rig == "virtual" else 1
-    rig_s = sum(_session_s(run) for run in runs)
-    if plan.sweep.clock == "real":
-        return Estimate(len(runs), rig_s, (rig_s + RUN_WALL_S * len(runs)) / workers, workers)
-    certificates = _certificates_left(plan, runs)
-    shares = len(runs) / max(1, len(plan.runs))
-    batches = sum(bool(batch.runs) for batch in plan.batches)  # those of other runs than selected ones are empty
-    guests_s = _boot_s(plan.sweep.clock) * (shares * batches + certificates)
-    work_s = guests_s + CERTIFICATE_WALL_S * certificates + _computing_s(runs)
-    return Estimate(len(runs), rig_s, work_s / workers, workers)
+    workers = min(guests or guests_side_by_side(clock, cores), cores) if plan.sweep.rig == "virtual" else 1
+    total = _Sum()
+    for run in runs:
+        total.add(run_wall_s(run, clock) / workers, pace.of_run(run, clock))
+    is_learned = 0 not in total.recorded
+    if clock != "real" and runs:
+        shares = len(runs) / max(1, len(plan.runs))
+        batches = sum(bool(batch.runs) for batch in plan.batches)  # those of other runs than selected ones are empty
+        certificates = _certificates_left(plan, runs)
+        certify_s = (_boot_s(clock) + CERTIFICATE_WALL_S) * certificates
+        total.add(certify_s / workers, pace.of(CERTIFICATE, clock))
+        total.add(_boot_s(clock) * shares * batches / workers + FIRST_GUEST_WALL_S, pace.unknown)
+    report_s = pace.of(REPORT, "").mean * report_wall_s(len(plan.runs))
+    return Estimate(
+        runs=len(runs),
+        rig_s=sum(_session_s(run) for run in runs),
+        wall_s=total.mean,
+        side_by_side=workers,
+        low_s=total.low,
+        high_s=total.high,
+        is_learned=is_learned,
+        report_s=report_s,
+    )
 
 
-def times_by_rig(runs: Sequence[Run]) -> tuple[RigTime, ...]:
+def run_wall_s(run: Run, clock: str) -> float:
+    """How long a run is computed to take, in wall time, without the boot of its guest."""
+    return _session_s(run) + RUN_WALL_S if clock == "real" else _computing_s([run])
+
+
+def report_wall_s(runs: int) -> float:
+    """How long the report of so many runs is computed to take, in wall time."""
+    return REPORT_WALL_S + REPORT_WALL_S_PER_RUN * runs
+
+
+def times_by_rig(runs: Sequence[Run], pace: Pace = WITHOUT_RECORDS) -> tuple[RigTime, ...]:
     """How long runs take on each kind of rig."""
-    real_s = sum(_session_s(run) for run in runs) + RUN_WALL_S * len(runs)
+    exact_s, real_s = (
+        sum(run_wall_s(run, clock) * pace.of_run(run, clock).mean for run in runs) for clock in ("exact", "real")
+    )
     return (
-        RigTime("virtual rig, clock exact, on one core", _computing_s(runs)),
+        RigTime("virtual rig, clock exact, on one core", exact_s),
         RigTime("local rig or lab, clock real, one run at a time", real_s),
     )
 

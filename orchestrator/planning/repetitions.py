@@ -1,19 +1,26 @@
-"""The runs of a plan that are due: all of them, or with adaptive repetitions those that the results call for."""
+"""The repetitions of a plan: which of its runs are due, and what their number can decide.
+
+With adaptive repetitions those runs are due that the results call for, else all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from owlt.captures.accounting.summary import load_summary
-from owlt.orchestrator.planning.plan import Plan, Run
+from owlt.inputs.mistake import Mistake
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import Plan, Run, read_plan
 from owlt.results.record import Permutation
-from owlt.results.recorded_runs import RUNS
+from owlt.results.recorded_runs import RUNS, read_recorded, results_root
 
-if TYPE_CHECKING:  # scipy takes most of a second, and only adaptive repetitions need it
+if TYPE_CHECKING:  # scipy takes most of a second, and only what plans repetitions needs it
     from owlt.reports.comparison.stopping import Stop
 
 
@@ -62,11 +69,11 @@ class Repeating:
 
         goodputs: dict[Permutation, dict[int, float | None]] = {run.permutation: {} for run in self._plan.runs}
         for run in self._plan.runs:
-            for goodput in self._goodput(run.run_id, records.get(run.run_id)):
+            for goodput in self.goodput(run.run_id, records.get(run.run_id)):
                 goodputs[run.permutation][run.repetition] = goodput
         return DueRuns({point: stop(rule, numbers) for point, numbers in goodputs.items()})
 
-    def _goodput(self, run_id: str, record: Recorded | None) -> tuple[float | None, ...]:
+    def goodput(self, run_id: str, record: Recorded | None) -> tuple[float | None, ...]:
         """The goodput as `repetition_goodput` returns it; () without a record."""
         from owlt.reports.results.load import repetition_goodput
 
@@ -94,3 +101,142 @@ def counts(stops: Iterable[Stop]) -> dict[str, int]:
     for each in stops:
         numbers[each.reason] += 1
     return numbers
+
+
+SPREADS = (0.01, 0.05, 0.2)
+"""The spreads that are examples as long as that of a sweep is unknown."""
+WORTH_DETECTING = 1.05
+"""A plan that detects only larger ratios says how many repetitions detect this one."""
+MOST_CELLS = 60
+"""Only so many permutations are read for their spread, from all parts of the grid."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far apart the goodputs of the runs of a permutation are: the standard deviation of their logarithms, about
+    that of the goodput relative to its mean (0.05 is 5 %)."""
+
+    typical: float
+    """The median of all permutations that were read."""
+    largest: float
+    permutation: str = ""
+    """The permutation with the largest spread; "": the spread was stated."""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What the repetitions of a sweep can decide between the implementations of a cell. Ratios are of the goodput."""
+
+    implementations: int
+    """The most that a cell has."""
+    repetitions: int
+    """With adaptive repetitions, the least number."""
+    least: int
+    """With fewer repetitions, no difference can be significant."""
+    key: str
+    """The key of the sweep that has the repetitions."""
+    spread: Spread | None
+    """None: unknown."""
+    ratios: Mapping[float, float]
+    """The ratio that is detected, by spread, with the repetitions, or with `least` if that is more."""
+    repetitions_worth: int | None = None
+    """The repetitions that detect WORTH_DETECTING at the typical spread; None: the sweep does, or too many."""
+
+    def texts(self) -> Iterator[str]:
+        """The lines for users."""
+        from owlt.reports.comparison.stopping import DETECTION
+
+        among = f"between {self.implementations} implementations"
+        if self.repetitions < self.least:
+            yield (
+                f"warning: {self.key}: {self.repetitions}: too few for any significant difference {among}; write "
+                f"'{self.key}: {self.least}' or more"
+            )
+        detected = f"{max(self.repetitions, self.least)} repetitions detect a difference {among}"
+        detected += f" with a probability of {_percent(DETECTION)} if it is "
+        spread, ratios = self.spread, self.ratios
+        if spread is None:
+            examples = [f"{_difference(ratios[each])} (spread of the goodput {_percent(each)})" for each in SPREADS]
+            yield f"{detected}{', '.join(examples)}; for the spread of yours: owlt plan --spread RESULTS, or --spread 5%"
+            return
+        where = f" in {spread.source}" if spread.source else ""
+        line = f"{detected}{_difference(ratios[spread.typical])} (spread of the goodput {_percent(spread.typical)}{where})"
+        if spread.largest > spread.typical:
+            largest = f"in {spread.permutation}, where the spread is {_percent(spread.largest)}"
+            line += f", or {_difference(ratios[spread.largest])} {largest}"
+        if self.repetitions_worth:
+            line += f"; for {_difference(WORTH_DETECTING)}, write '{self.key}: {self.repetitions_worth}'"
+        yield line
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
+
+def _difference(ratio: float) -> str:
+    return _percent(ratio - 1) if ratio < 2 else f"a factor of {ratio:.2g}"
+
+
+def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
+    """What the repetitions of a plan can decide; None: no cell has two implementations."""
+    from owlt.reports.comparison.stopping import detectable_ratio, least_repetitions_of, repetitions_for
+
+    by_cell: dict[str, set[str]] = {}
+    for run in plan.runs:
+        by_cell.setdefault(run.permutation.cell, set()).add(run.permutation.implementation)
+    implementations = max(map(len, by_cell.values()), default=0)
+    if implementations < 2:
+        return None
+    adaptive = plan.sweep.adaptive
+    repetitions = adaptive.at_least if adaptive else plan.sweep.most_repetitions
+    least = least_repetitions_of(implementations)
+    number = max(repetitions, least)
+    spreads = (spread.typical, spread.largest) if spread else SPREADS
+    ratios = {each: ratio for each in spreads if (ratio := detectable_ratio(each, number, implementations))}
+    needed = repetitions_for(WORTH_DETECTING, spread.typical, implementations) if spread else None
+    worth = needed if needed and needed > number else None
+    key = "at_least" if adaptive else "repetitions"
+    return Sensitivity(implementations, repetitions, least, key, spread, ratios, worth)
+
+
+def parse_spread(text: str) -> Spread:
+    """The spread that a user states: a share such as 0.05 or 5%, or a results directory. Raises OwltError."""
+    share = re.fullmatch(r"(\d*\.?\d+) ?(%?)", text.strip())
+    if share:
+        value = float(share[1]) / (100 if share[2] else 1)
+        if 0 < value < 1:
+            return Spread(value, value)
+    elif spread := spread_of(results_root(Path(text))):
+        return spread
+    else:
+        problem = f"{text}: has no permutation with three completed runs, or is not a results directory"
+        raise OwltError(Mistake.of("--spread", problem, "a share such as 5%, or results with repetitions"))
+    raise OwltError(Mistake.of("--spread", f"got {text!r}", "more than 0 and less than 100%, such as 5% or 0.05"))
+
+
+def spread_of(results: Path) -> Spread | None:
+    """The spread of recorded runs; None: no permutation has enough of them, or there is no plan."""
+    from owlt.reports.comparison.stopping import spread
+
+    try:
+        plan = read_plan(results)
+    except FileNotFoundError:
+        return None
+    runs: dict[Permutation, list[Run]] = {}
+    for run in plan.runs:
+        if not run.is_baseline and (results / RUNS / run.run_id).is_dir():
+            runs.setdefault(run.permutation, []).append(run)
+    points = list(runs)[:: -(-len(runs) // MOST_CELLS) or 1]
+    records = read_recorded(results, {run.run_id for point in points for run in runs[point]}).records
+    repeating = Repeating(plan, results)
+    spreads = {}
+    for point in points:
+        goodputs = [each for run in runs[point] for each in repeating.goodput(run.run_id, records.get(run.run_id))]
+        value = spread([each for each in goodputs if each is not None])
+        if value is not None:
+            spreads[point] = value
+    if not spreads:
+        return None
+    widest = max(spreads, key=lambda point: spreads[point])
+    return Spread(median(spreads.values()), spreads[widest], widest.slug, str(results))

@@ -6,13 +6,16 @@ The sizes of results were measured on the exact clock. The time of runs belongs 
 from __future__ import annotations
 
 import math
+import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from owlt.orchestrator.planning.estimate import (
+    WITHOUT_RECORDS,
     Estimate,
+    Pace,
     RigTime,
     beyond_memory,
     duration_text,
@@ -33,6 +36,9 @@ RUN_BYTES = 60_000
 CAPTURED_PER_BYTE = {"full": 2.3, "headers": 0.27, "none": 0.03}
 """Bytes of captures and of what is derived from them for each byte that is sent, by `keep_captures`: packets of 1000
 bytes, in two captures."""
+
+BUSY = 1.5
+"""Load average per core above which other work makes runs slower."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +121,8 @@ class Forecast:
     """Adaptive repetitions in words; "" if their number is fixed. Times and resources are then upper bounds."""
     least_left: int = 0
     """The number of runs that are left even if no permutation needs more repetitions."""
+    load: float = 0.0
+    """The load average of this machine over the last minute."""
 
     @property
     def infeasible(self) -> tuple[Cell, ...]:
@@ -134,10 +142,12 @@ def forecast(
     guests: int | None = None,
     selected: Collection[str] | None = None,
     machine_bytes: int | None = None,
+    pace: Pace = WITHOUT_RECORDS,
 ) -> Forecast:
     """The forecast of a plan; `recorded` are its runs whose records stand, `guests` those that run side by side.
 
-    With `selected` runs, it is about these only. `machine_bytes` is the memory of the machine, by default of this one.
+    With `selected` runs, it is about these only. `machine_bytes` is the memory of the machine, by default of this one;
+    `pace` is what it needs for runs.
     """
     records = read_recorded(results, set(recorded)).records if plan.sweep.adaptive else {}
     due = Repeating(plan, results).due(records)
@@ -147,7 +157,7 @@ def forecast(
     machine_bytes = machine_memory_bytes() if machine_bytes is None else machine_bytes
     left = [run for run in plan.runs if run.run_id not in recorded and (due is None or due.is_possible(run))]
     to_launch = [run for run in left if not infeasible(run, plan.implementations[run.permutation.implementation])]
-    expected = estimate(plan, guests, left)
+    expected = estimate(plan, guests, left, pace)
     side_by_side = expected.side_by_side if plan.sweep.rig == "virtual" else 0
     return Forecast(
         cells=tuple(_cells(plan, recorded, due, machine_bytes)),
@@ -155,10 +165,11 @@ def forecast(
         recorded=len(recorded),
         left=len(left),
         estimate=expected,
-        times=times_by_rig(to_launch),
+        times=times_by_rig(to_launch, pace),
         rule=plan.sweep.adaptive.text if plan.sweep.adaptive else "",
         least_left=sum(run.run_id not in recorded and (due is None or due.is_due(run)) for run in plan.runs),
         resources=resources(to_launch, plan.sweep.keep_captures, side_by_side, results),
+        load=os.getloadavg()[0],
     )
 
 
@@ -190,6 +201,14 @@ def _place(point: Permutation, implementations: Mapping[str, int]) -> tuple[obje
     return implementations[point.implementation], point.duration_ns or 0, point.file_size_bytes or 0, *link
 
 
+def time_texts(forecast: Forecast) -> Iterable[str]:
+    """How long the runs that are left take, and whether other work on this machine makes that longer."""
+    yield forecast.estimate.text
+    if forecast.load > BUSY * (cores := len(os.sched_getaffinity(0))):
+        load = f"load average {forecast.load:.1f} on {cores} {'core' if cores == 1 else 'cores'}"
+        yield f"warning: this machine is busy ({load}): runs may take longer"
+
+
 def texts(forecast: Forecast, results: Path) -> Iterable[str]:
     """The lines below the table of cells."""
     if forecast.rule:
@@ -199,7 +218,7 @@ def texts(forecast: Forecast, results: Path) -> Iterable[str]:
         yield f"{forecast.recorded} of {forecast.runs} runs recorded in {results}, {forecast.left} left"
     if not forecast.left:
         return
-    yield forecast.estimate.text
+    yield from time_texts(forecast)
     for time in forecast.times:
         yield f"  {time.rig}: about {duration_text(time.wall_s)}"
     needs = forecast.resources

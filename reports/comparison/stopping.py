@@ -1,22 +1,35 @@
-"""When the repetitions of a permutation end: as soon as the interval of the median goodput is narrow enough.
+"""How many repetitions a sweep needs: when those of a permutation end, and what a number of them can decide.
 
-The decision depends on results alone, repetition by repetition, so it is the same in every order, after an interrupt,
-and when the report is made.
+Adaptive repetitions end as soon as the interval of the median goodput is narrow enough. The decision depends on results
+alone, repetition by repetition, so it is the same in every order, after an interrupt, and when the report is made.
+
+What a number of repetitions can decide is said before a sweep starts, for the tests of `reports.comparison.differences`
+and for values whose logarithms are normally distributed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from math import comb, exp, inf, log, sqrt
 from pathlib import Path
-from statistics import median
+from statistics import NormalDist, median, stdev
 from typing import Literal
+
+import numpy as np
 
 from owlt.captures.accounting.summary import CaptureSummary
 from owlt.inputs.sweep import Adaptive
-from owlt.reports.comparison.estimates import CONFIDENCE, median_interval
+from owlt.reports.comparison.differences import (
+    MOST_EXACT,
+    MOST_REPETITIONS,
+    SIGNIFICANCE,
+    _u_distribution,
+    least_repetitions_of,
+)
+from owlt.reports.comparison.estimates import CONFIDENCE, SEED, median_interval
 from owlt.reports.results.load import Results, Run, load_results, repetition_goodput
 from owlt.reports.results.rows import Row
 from owlt.results.record import Permutation
@@ -114,3 +127,54 @@ def with_due_runs(results: Results, stops: Mapping[Permutation, Stop]) -> Result
     missing = Counter(run.permutation for run in unrecorded)
     planned = {point: len(results.by_permutation[point]) + missing[point] for point in results.planned}
     return replace(results, planned=planned, unrecorded=unrecorded)
+
+
+DETECTION = 0.9
+"""The probability with which repetitions show a difference that they are said to detect."""
+SIMULATED = 2000
+LEAST_FOR_SPREAD = 3
+
+
+def spread(values: Sequence[float]) -> float | None:
+    """The standard deviation of the logarithms of a sample, about that of the values relative to their mean: 0.05 is
+    5 %. None: too few values, or one that has no logarithm."""
+    if len(values) < LEAST_FOR_SPREAD or min(values) <= 0:
+        return None
+    return stdev(map(log, values))
+
+
+def detectable_ratio(spread: float, repetitions: int, implementations: int) -> float | None:
+    """The ratio of two of so many implementations, above 1, that so many runs of each show with the probability
+    DETECTION if all have this spread. None: no difference can be significant."""
+    if repetitions < least_repetitions_of(implementations):
+        return None
+    return exp(spread * _detectable_shift(repetitions, comb(implementations, 2)))
+
+
+def repetitions_for(ratio: float, spread: float, implementations: int) -> int | None:
+    """The number of runs of each that detects a ratio; None: more than MOST_REPETITIONS."""
+    low, high = least_repetitions_of(implementations), MOST_REPETITIONS + 1
+    while low < high:
+        middle = (low + high) // 2
+        enough = (detectable_ratio(spread, middle, implementations) or inf) <= ratio
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return low if low <= MOST_REPETITIONS else None
+
+
+@lru_cache(maxsize=256)
+def _detectable_shift(n: int, pairs: int) -> float:
+    """The difference of two normal distributions, in standard deviations, that the test of Mann and Whitney shows with
+    the probability DETECTION, for n runs of each and Holm's correction for so many pairs.
+
+    A difference d is significant if at least `least_u` of the n * n differences of the samples without it are below d.
+    So each simulated pair of samples has the least d that it shows.
+    """
+    level = SIGNIFICANCE / pairs
+    if n > MOST_EXACT:  # Noether 1987
+        z = NormalDist().inv_cdf(1 - level / 2) + NormalDist().inv_cdf(DETECTION)
+        return sqrt(2) * NormalDist().inv_cdf(0.5 + z / sqrt(6 * n))
+    at_least = np.cumsum(_u_distribution(n, n)[::-1])[::-1]
+    least_u = int(np.argmax(2 * at_least <= level))
+    one, other = np.random.default_rng(SEED).standard_normal((2, SIMULATED, n))
+    gaps = np.sort((one[:, :, None] - other[:, None, :]).reshape(SIMULATED, -1))
+    return float(np.quantile(gaps[:, least_u - 1], DETECTION))
