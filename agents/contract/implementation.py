@@ -154,6 +154,14 @@ class Implementation(Value):
         dict[str, Parameter],
         Field(description="its own placeholders with their values, numbers or text, which a sweep may change or vary"),
     ] = {}
+    choices: Annotated[
+        dict[str, list[Parameter] | Literal["kernel_congestion_controls"]],
+        Field(
+            exclude=True,  # a plan has only values that were found among them
+            description="the values that a parameter can have: a list, or kernel_congestion_controls, those of TCP in "
+            "the sender's kernel; a sweep with another value is refused; default: any value",
+        ),
+    ] = {}
     session: Annotated[SessionPorts, Field(description="which packets of a capture belong to it")]
     done: Annotated[
         Literal["both_exit", "receiver_exits", "sender_exits", "file_delivered"],
@@ -223,9 +231,25 @@ class Implementation(Value):
         if shared := sorted(self.parameters.keys() & self.binary.keys()):
             problem = "the name is under binary too"
             raise Invalid(Mistake(problem, fix="rename one", where=Place(key=("parameters", shared[0]))))
-        if mistakes := list(self._wrong_placeholders()) or list(self._idle_parameters()):
+        mistakes = list(self._wrong_placeholders()) or list(self._idle_parameters())
+        if mistakes := mistakes or list(self._wrong_choices()):
             raise Invalid(*mistakes)
         return self
+
+    def _wrong_choices(self) -> Iterator[Mistake]:
+        """A mistake for each parameter under `choices` that does not exist, or whose default is not among them."""
+        for name in self.choices:
+            where = Place(key=("choices", name))
+            if name not in self.parameters:
+                yield Mistake("is not a parameter", f"one of {', '.join(self.parameters)}", where=where)
+            elif not self.allows(name, self.parameters[name]):
+                value = self.parameters[name]
+                yield Mistake(f"{value!r}, the value under 'parameters', is missing", fix="add it", where=where)
+
+    def allows(self, parameter: str, value: Parameter) -> bool:
+        """Whether a parameter can have a value, as far as its profile tells."""
+        listed = self.choices.get(parameter)
+        return not isinstance(listed, list) or as_text(value) in map(as_text, listed)
 
     def _wrong_placeholders(self) -> Iterator[Mistake]:
         """A mistake for each text with a placeholder that has no value."""

@@ -21,7 +21,13 @@ from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.checks.doctor import Requirement
-from owlt.orchestrator.checks.preconditions import kernel_fix, unsupported_channels
+from owlt.orchestrator.checks.preconditions import (
+    LIST_CONGESTION_CONTROLS,
+    kernel_fix,
+    kernel_parameters,
+    unavailable_congestion_controls,
+    unsupported_channels,
+)
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.hosts.binaries import MissingProgram, find_programs
 from owlt.orchestrator.hosts.host import Host, HostError, last_line
@@ -277,6 +283,18 @@ def _programs(entry: TestHostEntry, host: Host, implementations: Mapping[str, Im
         except MissingProgram as missing:
             for mistake in missing.mistakes:
                 yield requirement_of(entry, base_name(name), False, mistake.problem, mistake.fix)
+    if role == "sender" and any(map(kernel_parameters, implementations.values())):
+        yield from congestion_controls(entry, host, implementations)
+
+
+def congestion_controls(
+    entry: LabHostEntry, host: Host, implementations: Mapping[str, Implementation]
+) -> Iterator[Requirement]:
+    """The congestion controls of implementations that the sender's kernel does not have; none if it does not tell."""
+    done = host.run(["sh", "-c", LIST_CONGESTION_CONTROLS])
+    offered = {"reno", *done.stdout.decode(errors="replace").split()}
+    for each in unavailable_congestion_controls(implementations, offered, "its kernel") if not done.exit_status else ():
+        yield requirement_of(entry, "congestion control", False, f"{each.problem}, expected {each.expected}", each.fix)
 
 
 def _ports(entry: EmulatorEntry, host: Host) -> Iterator[Requirement]:

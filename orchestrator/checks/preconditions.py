@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.placeholders import as_text
 from owlt.emulator.kernel.capabilities import NEEDED_FOR, missing_reasons
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.checks.doctor import missing_for, missing_for_rig
+from owlt.orchestrator.errors import did_you_mean
 from owlt.orchestrator.kernel.kernel import find_kernel
 from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import Plan
@@ -29,7 +34,7 @@ def missing_for_plan(plan: Plan) -> list[Mistake]:
     """
     if plan.sweep.rig == "lab":
         return [Mistake("a lab rig needs an inventory, which names its hosts", fix="add --rig INVENTORY (docs/lab.md)")]
-    return [*missing_implementations(plan), *_missing_for_rig(plan.sweep.rig)]
+    return [*missing_implementations(plan), *_missing_for_rig(plan.sweep.rig), *_missing_in_kernel(plan)]
 
 
 def missing_implementations(plan: Plan) -> list[Mistake]:
@@ -57,6 +62,64 @@ def _missing_for_rig(rig: str) -> list[Mistake]:
     if rig == "local" and os.geteuid() == 0 and (mistake := standing()):
         missing.append(mistake)
     return missing
+
+
+_CONGESTION_CONTROL_NAMES = {"hstcp": "highspeed"}
+"""Names that differ from those of their options in the kernel's configuration, in lower case."""
+LIST_CONGESTION_CONTROLS = r"""d=/lib/modules/$(uname -r)
+[ -e "$d/modules.dep" ] || exit 1
+cat /proc/sys/net/ipv4/tcp_available_congestion_control
+sed -nE '/tcp_diag/d; s#^[^:]*/tcp_([a-z0-9_]+)\.ko.*#\1#p' "$d/modules.dep"
+"""
+"""Prints the congestion controls of a host: those of its kernel, and modules that TCP loads when they are asked for. It
+fails in a container without them, where it cannot be known."""
+
+
+def unavailable_congestion_controls(
+    implementations: Mapping[str, Implementation], offered: Collection[str], place: str
+) -> list[Mistake]:
+    """A mistake for each implementation with a congestion control that a kernel does not have; `place` names it."""
+    return [
+        Mistake(
+            f"{name}: {parameter} {as_text(each.parameters[parameter])} is not in {place}",
+            f"one of {', '.join(sorted(offered))}",
+            did_you_mean(as_text(each.parameters[parameter]), offered, "write one of these in the sweep"),
+        )
+        for name, each in implementations.items()
+        for parameter in kernel_parameters(each)
+        if as_text(each.parameters[parameter]) not in offered
+    ]
+
+
+def kernel_parameters(implementation: Implementation) -> list[str]:
+    """Its parameters whose values are congestion controls of the kernel."""
+    return [name for name, values in implementation.choices.items() if values == "kernel_congestion_controls"]
+
+
+def _missing_in_kernel(plan: Plan) -> list[Mistake]:
+    """The congestion controls of a plan that the kernel of the hosts does not have, on this machine; [] if its kernel
+    cannot be asked."""
+    if not any(map(kernel_parameters, plan.implementations.values())):
+        return []
+    kernel = find_kernel()
+    if plan.sweep.rig == "virtual":
+        settings = _output([str(kernel.path), "--showconfig"]) if kernel else ""
+        options = (option.lower() for option in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", settings, re.MULTILINE))
+        offered = {_CONGESTION_CONTROL_NAMES.get(option, option) for option in options} - {"advanced"}
+        place = f"the guests' kernel, Linux {kernel.version if kernel else ''}"
+    else:
+        offered = set(_output(["sh", "-c", LIST_CONGESTION_CONTROLS]).split())
+        place = f"this machine's kernel, Linux {os.uname().release}"
+    return unavailable_congestion_controls(plan.implementations, offered | {"reno"}, place) if offered else []
+
+
+def _output(command: list[str]) -> str:
+    """What a command prints; "" if it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=PROBE_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
 
 
 KERNEL_FIXES = {

@@ -65,7 +65,10 @@ def show_implementation(name: Implementation, as_json: Json = False) -> None:
     from owlt.orchestrator.profiles.catalogue import find_implementation
 
     implementation = find_implementation(name)
-    Printer(as_json).show(implementation.model_dump(mode="json") | {"missing": _missing(implementation)})
+    Printer(as_json).show(
+        implementation.model_dump(mode="json")
+        | {"choices": implementation.choices, "missing": _missing(implementation)}
+    )
 
 
 @add_command(implementations_app, "check")

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TextIO
 
 from rich.console import Console
@@ -123,6 +123,32 @@ class ProgressLog:
             self.write()
 
 
+class FirstRuns:
+    """The implementations, each with its parameters, of which no run has ended yet."""
+
+    def __init__(self, plan: Plan, done: Collection[str]) -> None:
+        """`done` are the runs that were recorded before."""
+        self._implementations = {run.run_id: run.permutation.implementation for run in plan.runs}
+        self._planned = Counter(self._implementations.values())
+        self._ended = {self._implementations[run_id] for run_id in done if run_id in self._implementations}
+
+    def take(self, event: RunPublished) -> str:
+        """Take in the end of a run. Returns a sentence if it is the first of its implementation and did not
+        complete."""
+        name = self._implementations.get(event.run_id)
+        if name is None or name in self._ended or event.outcome is Outcome.ABORTED:
+            return ""
+        self._ended.add(name)
+        more = self._planned[name] - 1
+        if event.outcome is Outcome.COMPLETED or not more:
+            return ""
+        outcome = event.outcome.replace("_", " ")
+        return (
+            f"{name}: its first run is {outcome}, and {more} more follow; if the same will happen to them, end the "
+            "sweep with Ctrl-C, correct it, and start it again"
+        )
+
+
 class SweepProgress:
     """A context that shows events. Call it with the plan and the runs done before; it returns the observer.
 
@@ -171,6 +197,7 @@ class SweepProgress:
         recorded = len(done & {run.run_id for run in plan.runs})
         self._start(total, recorded, channel_labels(plan))
         task = self._bar.add_task(plan.sweep.name, total=total, completed=recorded)
+        firsts = FirstRuns(plan, done)
         one_at_a_time = threading.RLock()  # events come from each worker's thread, interrupts in between
 
         def observe(entry: Entry) -> None:
@@ -192,6 +219,8 @@ class SweepProgress:
                     self._bar.update(task, total=total)
             for line in _lines_about(event, self._shown.verbose):
                 self._print(line)
+            if isinstance(event, RunPublished) and (warning := firsts.take(event)):
+                self._print(f"warning: {warning}")
 
         return observe
 

@@ -129,12 +129,13 @@ def plan(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a sweep needs and what it can decide: cells, runs, time, disk, memory, detectable differences.
+    """Show what a sweep needs and can decide.
 
-    A cell is a permutation of the sweep. Existing results are taken into account. Cells whose runs cannot complete are
-    listed with the reason; 'owlt run' records these runs as unsupported, or refuses them if the memory of this machine
-    is the reason. If 'owlt run' would refuse the sweep, the same message follows the plan, and the exit status is 2.
-    With --only or --shard, the plan covers the selected runs. With --rig, it is for a lab rig, and checks its hosts.
+    That is: cells, runs, time, disk, memory, and the differences that its repetitions detect. Existing results are
+    taken into account. Cells whose runs cannot complete are listed with the reason; 'owlt run' records these runs as
+    unsupported, or refuses them if the memory of this machine is the reason. If 'owlt run' would refuse the sweep, the
+    same message follows the plan, and the exit status is 2. With --only or --shard, the plan covers the selected runs.
+    With --rig, it is for a lab rig, and checks its hosts.
     """
     from owlt.orchestrator.planning.repetitions import parse_spread, sensitivity, spread_of
     from owlt.orchestrator.profiles.catalogue import resolve, sweep_path

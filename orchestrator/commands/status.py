@@ -74,14 +74,22 @@ def latest_results(parent: Path) -> Path:
 def print_state(state: SweepState, printer: Printer) -> None:
     """Print the state of a sweep as text or JSON."""
     from owlt.orchestrator.run.same_failures import same_failures_text
-    from owlt.orchestrator.sweep.state import activity_text, duration, headline, process_text, repetitions_text, since
+    from owlt.orchestrator.sweep.state import (
+        activity_text,
+        duration,
+        headline,
+        process_text,
+        repetitions_text,
+        since,
+        without_completion_texts,
+    )
 
     printer.json(as_json_value(state))
     printer.text(headline(state), style="bold")
     printer.text(process_text(state))
     if state.repetitions:
         printer.text(repetitions_text(state.repetitions))
-    for problem in state.problems:
+    for problem in (*without_completion_texts(state), *state.problems):
         printer.text(f"warning: {problem}")
     if state.activities:
         printer.text()
@@ -158,6 +166,7 @@ def as_json_value(state: SweepState) -> dict[str, Any]:
             for (cell, implementation), counts in state.by_cell.items()
         ],
         "failures": state.failures,
+        "without_completion": state.without_completion,
         "same_failures": state.same_failures,
         "suspects": state.suspects,
         "repetitions": state.repetitions,

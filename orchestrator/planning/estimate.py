@@ -88,8 +88,8 @@ class Pace:
     """
 
     def __init__(self, recorded: Iterable[Took] = (), crowding: float = 1.0) -> None:
-        """`recorded` from the oldest to the latest; `crowding`: how much slower other work makes this machine now, which
-        counts as long as nothing similar is recorded."""
+        """`recorded` from the oldest to the latest; `crowding`: how much slower other work makes this machine now;
+        this counts as long as nothing similar is recorded."""
         self.unknown = Slowness(mean=crowding, high=4 * crowding)
         self._ratios: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=MOST_RECORDED))
         for each in recorded:

@@ -5,8 +5,10 @@ that is what makes resuming a look-up and a repeated sweep comparable run by run
 
 Runs are performed repetition by repetition, shuffled within each: a sweep that ends early has almost the same number of
 runs of each permutation. The place of a run among the others is drawn from its name, so runs that are added to a sweep
-do not move those that were there. `owlt.results.plan` has the model of a plan; writing it belongs to
-`planning.stored_plan`.
+do not move those that were there. Only one run of each implementation comes first, the one that ends soonest, so that
+what the build or its parameters cannot do is found at once.
+
+`owlt.results.plan` has the model of a plan; writing it belongs to `planning.stored_plan`.
 """
 
 from __future__ import annotations
@@ -61,7 +63,33 @@ def run_order(permutations: Sequence[Permutation], repetitions: int, seed: int) 
     runs = [
         RunPlace(permutation, repetition) for permutation in permutations for repetition in range(1, repetitions + 1)
     ]
-    return sorted(runs, key=lambda run: (run[1], order_seed(seed, run[0].slug, run[1]), run[0].slug))
+    first = set(first_permutations(permutations))
+    return sorted(
+        runs,
+        key=lambda run: (
+            *(run.repetition, run.repetition > 1 or run.permutation not in first),
+            *(order_seed(seed, run.permutation.slug, run.repetition), run.permutation.slug),
+        ),
+    )
+
+
+def first_permutations(permutations: Iterable[Permutation]) -> list[Permutation]:
+    """The permutation of each implementation, with its parameters, that is performed first: the smallest transfer with
+    the shortest delay and the fewest errors."""
+    first: dict[str, Permutation] = {}
+    for point in sorted(permutations, key=lambda point: (point.load, point.delay_ns, point.packet_error_rate)):
+        first.setdefault(point.implementation, point)
+    return list(first.values())
+
+
+def first_batches(plan: Plan) -> list[Batch]:
+    """The batches with the first run of each implementation."""
+    first = set(first_permutations(run.permutation for run in plan.runs))
+    return [
+        batch
+        for batch in plan.batches
+        if any(run.permutation in first and run.repetition == 1 and not run.is_baseline for run in batch.runs)
+    ]
 
 
 def with_baseline(order: Sequence[RunPlace], baseline: Permutation, every: int) -> Iterator[RunPlace]:

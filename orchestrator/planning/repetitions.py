@@ -158,10 +158,15 @@ class Sensitivity:
         spread, ratios = self.spread, self.ratios
         if spread is None:
             examples = [f"{_difference(ratios[each])} (spread of the goodput {_percent(each)})" for each in SPREADS]
-            yield f"{detected}{', '.join(examples)}; for the spread of yours: owlt plan --spread RESULTS, or --spread 5%"
+            yield f"{detected}{', '.join(examples)}; for yours: owlt plan --spread RESULTS, or --spread 5%"
             return
         where = f" in {spread.source}" if spread.source else ""
-        line = f"{detected}{_difference(ratios[spread.typical])} (spread of the goodput {_percent(spread.typical)}{where})"
+        if spread.largest == 0:
+            yield f"the runs of each cell are identical{where}: any difference {among} shows"
+            return
+        line = (
+            f"{detected}{_difference(ratios[spread.typical])} (spread of the goodput {_percent(spread.typical)}{where})"
+        )
         if spread.largest > spread.typical:
             largest = f"in {spread.permutation}, where the spread is {_percent(spread.largest)}"
             line += f", or {_difference(ratios[spread.largest])} {largest}"
@@ -180,7 +185,8 @@ def _difference(ratio: float) -> str:
 
 def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
     """What the repetitions of a plan can decide; None: no cell has two implementations."""
-    from owlt.reports.comparison.stopping import detectable_ratio, least_repetitions_of, repetitions_for
+    from owlt.reports.comparison.differences import least_repetitions_of
+    from owlt.reports.comparison.stopping import detectable_ratio, repetitions_for
 
     by_cell: dict[str, set[str]] = {}
     for run in plan.runs:

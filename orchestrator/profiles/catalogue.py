@@ -190,7 +190,13 @@ def _naming_mistakes(
                 fix = did_you_mean(name, implementations, f"it has {', '.join(implementations)}")
                 yield Mistake("is not an implementation of this sweep", fix=fix, where=Place(key=(key, name)))
     for name, implementation in implementations.items():
-        for parameter in sweep.parameters.get(name, {}):
+        for parameter, written in sweep.parameters.get(name, {}).items():
+            for value in written if isinstance(written, list) else [written]:
+                if not implementation.allows(parameter, value):
+                    choices = list(map(as_text, implementation.choices[parameter]))
+                    fix = did_you_mean(as_text(value), choices, "")
+                    where = Place(key=("parameters", name, parameter))
+                    yield Mistake(got(value), f"one of {', '.join(choices)}", fix, where)
             if parameter not in implementation.parameters:
                 known = f"it has {', '.join(sorted(implementation.parameters)) or 'none'}"
                 fix = did_you_mean(parameter, implementation.parameters, known)

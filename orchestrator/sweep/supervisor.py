@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from owlt.orchestrator.hosts.host import HostError
-from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.planning.plan import Batch, Plan, first_batches
 from owlt.orchestrator.planning.repetitions import Repeating
 from owlt.orchestrator.run.analysis import Analyse, Analyses, MakeExecutor
 from owlt.orchestrator.run.events import (
@@ -90,7 +90,8 @@ def supervise(
         supervisor = Supervisor(SweepContext(plan, scheduler, publisher, journal), workers.launch, deadline)
         journal.note(None, SweepStarted(host=socket.gethostname(), pid=os.getpid(), steady_s=steady_s()))
         try:
-            supervisor.perform(Allocation(certifications, workers.places))
+            for batches in _beginning(certifications, scheduler.undone(first_batches(plan))):
+                supervisor.perform(Allocation(batches, workers.places))
             for batches in _rounds(plan, results, scheduler, supervisor, analyses, journal, others):
                 supervisor.perform(Allocation(batches, workers.places))
         finally:
@@ -101,6 +102,15 @@ def supervise(
     if supervisor.problems:
         raise supervisor.problems[0]
     publisher.remove_workers()
+
+
+def _beginning(certifications: list[Batch], first: list[Batch]) -> list[list[Batch]]:
+    """What is performed before all runs: the certifications; those of many channels may take hours, so the first run of
+    each implementation comes as soon as its own channel is certified."""
+    keys = {run.channel_key for batch in first for run in batch.runs}
+    own = [batch for batch in certifications if keys.intersection(batch.certify)]
+    others = [batch for batch in certifications if not keys.intersection(batch.certify)]
+    return [own, first, others] if others else [own]
 
 
 def _rounds(

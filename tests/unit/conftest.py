@@ -6,8 +6,11 @@ import gc
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 ELSEWHERE = {"tshark", "capinfos", "editcap", "mergecap", "python", "python3", Path(sys.executable).name, "owlt"}
 
@@ -30,3 +33,11 @@ def pytest_collection_finish() -> None:
     """Keep the collector of cycles from visiting what stays until the end: five thousand tests and all modules."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="package", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Unit tests neither use nor change the user's cache: its kernels, and what earlier sweeps took."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield

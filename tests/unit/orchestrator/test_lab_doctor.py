@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,6 +15,7 @@ from owlt.orchestrator.checks.lab_doctor import (
     BUFFER_SETTINGS,
     capability_requirements,
     conclusion,
+    congestion_controls,
     emulator_capabilities,
     examine_test_interface,
     in_use,
@@ -21,6 +24,8 @@ from owlt.orchestrator.checks.lab_doctor import (
     socket_buffers,
 )
 from owlt.orchestrator.commands.output import Printer, print_requirements
+from owlt.orchestrator.hosts.host import Completed, Host
+from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.profiles.inventory import LabRig, lab_rig
 from owlt.orchestrator.rigs.lab.interfaces import Interface
 from tests.memory.emulator import MemoryEmulator, memory_client
@@ -148,3 +153,24 @@ def test_an_emulator_that_does_not_answer_has_no_capabilities(rig: LabRig, emula
     assert capabilities is not None
     assert capabilities["netem"] == {"available": False, "reason": "no module"}
     assert emulator_capabilities(rig.emulator) is None  # there is no token
+
+
+class Sender:
+    """A host whose kernel has these congestion controls, or does not tell."""
+
+    def __init__(self, output: bytes, exit_status: int) -> None:
+        self.done = Completed(exit_status, output, b"")
+
+    def run(self, command: Sequence[str]) -> Completed:
+        return self.done
+
+
+def test_a_congestion_control_that_the_senders_kernel_does_not_have_stops_a_sweep(rig: LabRig) -> None:
+    tcp = {"tcp": find_implementation("tcp")}
+
+    [missing] = congestion_controls(rig.sender, cast(Host, Sender(b"reno\nbbr\n", 0)), tcp)
+
+    assert missing.stops_sweeps
+    assert missing.detail == "tcp: congestion_control cubic is not in its kernel, expected one of bbr, reno"
+    assert [*congestion_controls(rig.sender, cast(Host, Sender(b"reno cubic\n", 0)), tcp)] == []
+    assert [*congestion_controls(rig.sender, cast(Host, Sender(b"", 1)), tcp)] == []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from owlt.agents.contract.implementation import Implementation
 from owlt.orchestrator.planning.plan import Plan
 from owlt.results.record import RunRecord
 from owlt.results.upgrades import PLAN_STEPS, RECORD_STEPS, current_version
@@ -26,7 +27,12 @@ def keys_of(model: type[BaseModel]) -> dict[str, list[str]]:
     """The keys of a file, and those of each kind of value in it."""
     schema: dict[str, Any] = model.model_json_schema()
     kinds = {model.__name__: schema, **schema.get("$defs", {})}
-    return {name: sorted(kind["properties"]) for name, kind in sorted(kinds.items()) if "properties" in kind}
+    unwritten = {"Implementation": {name for name, field in Implementation.model_fields.items() if field.exclude}}
+    return {
+        name: sorted(kind["properties"].keys() - unwritten.get(name, set()))
+        for name, kind in sorted(kinds.items())
+        if "properties" in kind
+    }
 
 
 def values() -> dict[str, Any]:

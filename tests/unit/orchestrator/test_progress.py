@@ -118,3 +118,27 @@ def test_on_a_terminal_there_is_a_bar_and_no_log() -> None:
         observer(plan, set())(Entry(0.0, 0, RunStarted(run_id=plan.runs[0].run_id)))
 
     assert log.getvalue() == ""
+
+
+def shown_of(*outcomes: Outcome, done: int = 0) -> str:
+    """What is shown of the first runs of a sweep, of which so many were recorded before."""
+    plan, out = small_plan("exact", implementations=["cfdp", "ltp"]), StringIO()
+    cfdp = [run.run_id for run in plan.runs if run.permutation.implementation == "cfdp"]
+    with SweepProgress(Console(file=out, width=300), log=StringIO()) as progress:
+        observe = progress(plan, set(cfdp[:done]))
+        for run_id, outcome in zip(cfdp[done:], outcomes, strict=False):
+            observe(Entry(0.0, 0, RunPublished(run_id=run_id, outcome=outcome, reason="no bbr3")))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNSUPPORTED, Outcome.FAILED, Outcome.TIMED_OUT])
+def test_an_implementation_whose_first_run_does_not_complete_is_reported_once(outcome: Outcome) -> None:
+    text = f"warning: cfdp: its first run is {outcome.replace('_', ' ')}, and 5 more follow; if the same will happen"
+
+    assert shown_of(outcome, outcome).count(text) == shown_of(outcome).count("warning") == 1
+
+
+def test_a_later_failure_is_no_reason_to_end_the_sweep() -> None:
+    assert "warning" not in shown_of(Outcome.COMPLETED, Outcome.FAILED)
+    assert "warning" not in shown_of(Outcome.FAILED, done=1)
+    assert "warning" not in shown_of(Outcome.ABORTED)

@@ -97,3 +97,20 @@ def test_the_latest_results_are_those_that_changed_last(tmp_path: Path) -> None:
 def test_without_results_the_message_says_how_to_name_them(tmp_path: Path) -> None:
     with pytest.raises(OwltError, match="owlt status RESULTS"):
         latest_results(tmp_path)
+
+
+def test_an_implementation_of_which_no_run_has_completed_is_named_first(tmp_path: Path) -> None:
+    def fail_ltp(run: Run, task: Task, directory: Path) -> Iterator[Reported]:
+        is_ltp = run.permutation.implementation == "ltp" or run.repetition == 2
+        changes = {"outcome": "unsupported", "reason_code": "unsupported", "reason": "no bbr3"} if is_ltp else {}
+        yield from complete(run, task, directory, **changes)
+
+    plan = small_plan(implementations=["cfdp", "ltp"])
+    write_plan(plan, tmp_path)
+    go(InMemoryWorkers(plan, fail_ltp), tmp_path)
+
+    assert status(str(tmp_path)).stdout.splitlines()[2] == (
+        "warning: ltp: none of its runs has completed: 6 unsupported (no bbr3)"
+    )
+    [group] = json.loads(status(str(tmp_path), "--json").stdout)["without_completion"]
+    assert (group["implementation"], len(group["run_ids"])) == ("ltp", 6)

@@ -88,6 +88,18 @@ def test_every_channel_is_certified_once_and_before_any_run(tmp_path: Path) -> N
     assert len(workers.batches) == 3 + len(workers.plan.batches)
 
 
+def test_the_first_run_of_each_implementation_waits_for_the_certificate_of_its_own_channel_only(tmp_path: Path) -> None:
+    plan = small_plan("exact", certify=True, implementations=["cfdp", "ltp"])
+    workers = small_workers(plan)
+
+    go(workers, tmp_path)
+
+    kinds = ["certify" if batch.certify else batch.runs[0].permutation.implementation for batch in workers.batches]
+    assert (kinds[0], sorted(kinds[1:3]), kinds[3:5]) == ("certify", ["cfdp", "ltp"], ["certify", "certify"])
+    assert len(runs_done(tmp_path)) == len(plan.runs)
+    assert sorted(kinds[5:]) == ["cfdp"] * 5 + ["ltp"] * 5
+
+
 def test_the_task_of_a_run_has_the_suspicion_of_its_channels_certificate(tmp_path: Path) -> None:
     go(small_workers(small_plan(certify=True)), tmp_path)
 

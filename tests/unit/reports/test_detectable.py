@@ -1,0 +1,67 @@
+"""What a number of repetitions can decide, compared with simulated sweeps."""
+
+from __future__ import annotations
+
+from math import comb, exp, log
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from owlt.reports.comparison.differences import SIGNIFICANCE, least_repetitions_of
+from owlt.reports.comparison.stopping import DETECTION, detectable_ratio, repetitions_for, spread
+
+SPREAD = 0.05
+
+
+def share_of_significant(ratio: float, n: int, implementations: int) -> float:
+    """The share of 3,000 simulated pairs with this ratio that are significant after the correction for all pairs."""
+    random = np.random.default_rng(1)
+    one, other = random.normal(0, SPREAD, (3000, n)), random.normal(log(ratio), SPREAD, (3000, n))
+    p = stats.mannwhitneyu(one, other, axis=1, method="exact" if n < 41 else "asymptotic").pvalue
+    return float(np.mean(p <= SIGNIFICANCE / comb(implementations, 2)))
+
+
+@pytest.mark.parametrize(("n", "implementations"), [(4, 2), (6, 6), (10, 3), (30, 4), (60, 4)])
+def test_the_detectable_ratio_is_significant_in_nine_of_ten_sweeps_and_its_root_in_far_fewer(
+    n: int, implementations: int
+) -> None:
+    ratio = detectable_ratio(SPREAD, n, implementations)
+
+    assert ratio is not None
+    assert share_of_significant(ratio, n, implementations) == pytest.approx(DETECTION, abs=0.03)
+    assert share_of_significant(ratio**0.5, n, implementations) < 0.5
+
+
+@pytest.mark.parametrize("implementations", [2, 4, 6])
+def test_fewer_repetitions_than_the_least_detect_nothing(implementations: int) -> None:
+    least = least_repetitions_of(implementations)
+
+    assert detectable_ratio(SPREAD, least - 1, implementations) is None
+    assert detectable_ratio(SPREAD, least, implementations) is not None
+
+
+def test_identical_runs_detect_any_difference() -> None:
+    assert detectable_ratio(0.0, 6, 3) == 1
+
+
+@pytest.mark.parametrize("ratio", [1.15, 1.05, 1.02])
+def test_the_repetitions_for_a_ratio_detect_it_and_a_tenth_fewer_do_not(ratio: float) -> None:
+    number = repetitions_for(ratio, SPREAD, 4)
+
+    assert number is not None
+    assert (detectable_ratio(SPREAD, number, 4) or 9) <= ratio < (detectable_ratio(SPREAD, int(0.85 * number), 4) or 9)
+
+
+def test_no_number_is_stated_for_a_ratio_that_needs_too_many_repetitions() -> None:
+    assert repetitions_for(1.001, SPREAD, 4) is None
+
+
+def test_the_spread_is_that_of_the_logarithms() -> None:
+    assert spread([exp(-0.1), 1.0, exp(0.1)]) == pytest.approx(0.1)
+    assert spread([5.0, 5.0, 5.0]) == 0
+
+
+@pytest.mark.parametrize("values", [(), (1.0, 2.0), (0.0, 1.0, 2.0)])
+def test_too_few_values_and_zero_have_no_spread(values: tuple[float, ...]) -> None:
+    assert spread(values) is None
