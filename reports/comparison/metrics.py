@@ -6,17 +6,25 @@ Four are shown everywhere (METRICS), two more have folded figures (FURTHER), and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from owlt.captures.accounting.summary import CaptureSummary
 from owlt.reports.results.load import Results, Run
 from owlt.reports.results.rows import Row
-from owlt.reports.units import measured_text, number_text
+from owlt.reports.units import Units, measured_text, number_text, unit_for
 
 BITS = 8
 MetricKind = Literal["rate", "count", "amount"]
 """Counts and amounts grow with the file; counts are whole numbers."""
+
+
+_RATES: Units = tuple(
+    (unit, size, size) for unit, size in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0))
+)
+_AMOUNTS: Units = tuple((unit, size, size) for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)))
+SCALES = {"Mbit/s": _RATES, "kbit/s": _RATES, "MB": _AMOUNTS}
+"""The units of metrics whose unit depends on their values."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,19 @@ class Metric:
     def text(self, value: float) -> str:
         """A value, or a statistic of values, as tables show it."""
         return number_text(value) if self.kind == "count" else measured_text(value)
+
+    def scaled(self, greatest: float) -> Metric:
+        """The metric in the unit for values up to this one, given in its present unit: kbit/s below 1 Mbit/s."""
+        units = SCALES.get(self.unit)
+        if units is None:
+            return self
+        unit, per_unit = unit_for(units, greatest * self.per_unit)
+        return replace(self, unit=unit, per_unit=per_unit)
+
+    def quantity_text(self, value: float) -> str:
+        """A value in its present unit, written with the unit that suits it: "832.9 kbit/s"."""
+        shown = self.scaled(value)
+        return f"{shown.text(value * self.per_unit / shown.per_unit)} {shown.unit}".rstrip()
 
     def of_summary(self, summary: CaptureSummary, file_size_bytes: int | None = None) -> float | None:
         """The number in its unit; None if the captures have no such number."""

@@ -6,15 +6,17 @@ has no zero.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import log10
 from types import MappingProxyType
 from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.markers import TICKDOWN, TICKLEFT, MarkerStyle
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, SymmetricalLogLocator
+from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator, SymmetricalLogLocator
 
 from owlt.reports.comparison.metrics import Metric, MetricKind
 from owlt.reports.comparison.panels import Figure, Panel
@@ -52,7 +54,7 @@ def scales_of(figure: Figure, bounds: Bounds = MappingProxyType({})) -> list[Sca
 
     def scale(group: tuple[int, int], metric: Metric) -> Scale:
         alike = {other for other, panel in panels if panel.metric == metric}
-        return scale_for(_kind_for([values[other] for other in alike]), values[group], metric.kind)
+        return scale_for(kind_for([values[other] for other in alike]), values[group], metric.kind)
 
     return [scale(group, panel.metric) for group, panel in panels]
 
@@ -67,7 +69,7 @@ def _group(figure: Figure, row: int, column: int) -> tuple[int, int]:
     return (0 if figure.share in ("column", "all") else row, 0 if figure.share in ("row", "all") else column)
 
 
-def _kind_for(groups: list[list[float]]) -> Kind:
+def kind_for(groups: Sequence[Sequence[float]]) -> Kind:
     """One kind for all groups of a metric: that of the group with the widest range."""
     positive = [[value for value in group if value > 0] for group in groups]
     if not any(group and max(group) > DECADE * min(group) for group in positive):
@@ -102,23 +104,47 @@ def apply_scale(axes: Axes, scale: Scale, is_count: bool, lying: bool = False) -
     axis = axes.xaxis if lying else axes.yaxis
     minor: LogLocator | SymmetricalLogLocator | None = None
     set_scale, set_ends = (axes.set_xscale, axes.set_xlim) if lying else (axes.set_yscale, axes.set_ylim)
-    if scale.kind == "linear":
-        axis.set_major_locator(MaxNLocator(4, integer=is_count, steps=[1, 2, 2.5, 5, 10]))
-    elif scale.kind == "log":
-        narrow = scale.high / scale.low < 50
+    if scale.kind == "log":
         set_scale("log")
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
         minor = LogLocator(subs=range(2, 10))
-    else:
+    elif scale.kind == "log above 1":
         set_scale("symlog", linthresh=1)
-        axis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=1))
         minor = SymmetricalLogLocator(base=10, linthresh=1, subs=range(2, 10))
+    axis.set_major_locator(_locator(scale, is_count))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
     set_ends(scale.low, scale.high)
     if minor is not None:
         minor.set_axis(axis)
         _draw_minor_ticks(axes, [value for value in minor() if scale.low <= value <= scale.high], lying)
+
+
+def _locator(scale: Scale, is_count: bool) -> Locator:
+    if scale.kind == "linear":
+        return MaxNLocator(4, integer=is_count, steps=[1, 2, 2.5, 5, 10])
+    if scale.kind == "log":
+        return LogLocator(subs=(1, 2, 5) if scale.high / scale.low < 50 else (1,))
+    return SymmetricalLogLocator(base=10, linthresh=1)
+
+
+def ticks_of(scale: Scale, is_count: bool) -> list[float]:
+    """The values at the ticks of a scale."""
+    is_short = scale.kind == "log" and scale.high / scale.low < 200
+    locator = LogLocator(subs=(1, 2, 5)) if is_short else _locator(scale, is_count)
+    ticks = locator.tick_values(scale.low, scale.high)
+    return [float(value) for value in ticks if scale.low <= value <= scale.high]
+
+
+def place_on(scale: Scale, value: float) -> float:
+    """The place of a value on a scale: 0 at its low end, 1 at its high end."""
+    low, at, high = (_transformed(scale.kind, each) for each in (scale.low, value, scale.high))
+    return (at - low) / (high - low)
+
+
+def _transformed(kind: Kind, value: float) -> float:
+    if kind == "linear" or (kind == "log above 1" and value <= 1):
+        return value
+    return log10(value) if kind == "log" else 1 + log10(value)
 
 
 def _draw_minor_ticks(axes: Axes, values: list[float], lying: bool) -> None:

@@ -87,13 +87,14 @@ def point_labels(results: Results) -> dict[str, str]:
 
 
 def marks(results: Results) -> dict[str, Markup]:
-    """The mark before an implementation's name: its colour, and its marker's shape if colours repeat."""
+    """The mark before an implementation's name or label: its colour, and its marker's shape if colours repeat."""
     has_shapes = len(results.implementations) > len(SERIES)
     mark = Markup('<span class="mark{}" style="--colour: var(--series-{})"></span>')
     return {
-        name: mark.format(f" shape-{looks.shape}" if has_shapes else "", looks.number % len(SERIES))
+        called: mark.format(f" shape-{looks.shape}" if has_shapes else "", looks.number % len(SERIES))
         for name in results.implementations
         for looks in [Looks(results.series[name])]
+        for called in (name, results.labels[name])
     }
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 from owlt.agents.contract.implementation import Implementation
 from owlt.agents.contract.limits import KnownLimit, Limits
 from owlt.inputs.axes import base_name
+from owlt.reports.results.labels import congestion_control_of
 from owlt.reports.results.load import Results, advertised_delays, advertised_rates
 from owlt.reports.units import delay_text, number_text, probability_text, rate_text, size_text
 from owlt.results.record import RunRecord, Side
@@ -54,8 +55,8 @@ class ImplementationRow:
     origin: Origin
     versions: tuple[str, ...]
     notes: tuple[str, ...]
-    """Advertised values that differ from the channel's, pacing by a network card, processes left running, limits and
-    known failures."""
+    """The version of a congestion control, advertised values that differ from the channel's, pacing by a network card,
+    processes left running, limits and known failures."""
     chosen: dict[str, str]
     """The parameters that the sweep sets; a variant is named after them."""
     parameters: dict[str, str]
@@ -103,6 +104,7 @@ def _row(
         origin=origin_of(profile),
         versions=tuple(sorted({version for version in versions if version})),
         notes=(
+            *filter(None, [congestion_control_of(profile)]),
             *_advertised_notes(records),
             *_paced_notes(records),
             *_refused_notes(records),

@@ -5,6 +5,7 @@ Computing numbers belongs to `reports.comparison`, looks to report.css.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,12 +13,12 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from owlt.reports.answer.answer import answer_of, difference_text
+from owlt.reports.answer.answer import answer_of
 from owlt.reports.answer.assertions import findings_of
 from owlt.reports.answer.regions import dimensions_of, map_of, place_text
-from owlt.reports.answer.sentences import next_text, percent_text, value_text
-from owlt.reports.answer.verdicts import RELATIONS
-from owlt.reports.comparison.cells import GOODPUT, Cell, box_of, boxes_of
+from owlt.reports.answer.sentences import percent_text
+from owlt.reports.answer.verdicts import Verdict
+from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, criteria_of
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
 from owlt.reports.comparison.expectations import agreements, comparisons_of
 from owlt.reports.comparison.grid import Grid
@@ -33,6 +34,7 @@ from owlt.reports.comparison.panels import (
 )
 from owlt.reports.comparison.stopping import REASONS, stops_of
 from owlt.reports.drawing.kept import KeptFigures
+from owlt.reports.drawing.link_boxes import boxes_of_links
 from owlt.reports.looks import NAMED, SERIES
 from owlt.reports.page.certificates import certificate_address, check_words, limits, verdict_words
 from owlt.reports.page.figure_files import drawings, image, marks
@@ -70,6 +72,8 @@ MOST_REGIONS = 12
 MANY_LINES, MOST_LINES = 8, 20
 """With more cells, the reader can select those of a link; with more than the second number, the table has its own
 scroll bar."""
+MOST_NAMED_COLUMNS = 4
+"""With more columns, the cells of the map have the marks of implementations only."""
 FEW_FINDINGS = 12
 """With more assertions that are met, the table is folded."""
 MANY_ROWS = 48
@@ -142,13 +146,17 @@ def render_page(
     """
     environment = new_environment()
     environment.filters |= _FILTERS
-    environment.globals |= {"later": parts.later, "later_rows": parts.later_rows}
+    environment.globals |= {
+        "later": parts.later,
+        "later_rows": parts.later_rows,
+        "label": lambda name: results.labels.get(name, name),
+    }
     rows = implementation_rows(results)
     return environment.get_template("index.html").render(
         implementations=rows,
         **_common(results),
         **_headline(results, rows),
-        **_answer(cells),
+        **_answer(results, cells),
         **_assertions(results, cells),
         **_theory(cells),
         **_medians(results),
@@ -202,27 +210,52 @@ def _headline(results: Results, rows: list[ImplementationRow]) -> _Section:
     }
 
 
-def _answer(cells: list[Cell]) -> _Section:
+@dataclass(frozen=True)
+class _Unanswered:
+    """A criterion of a sweep of one implementation, which has boxes and no answer."""
+
+    criterion: Criterion
+
+
+def _answer(results: Results, cells: list[Cell]) -> _Section:
+    """The first screen. Its texts have the labels of the implementations: so have its cells."""
+    labels = results.labels
+    cells = [Cell(cell.point, {labels[name]: each for name, each in cell.samples.items()}) for cell in cells]
     answer = answer_of(cells)
-    maps = (
-        {each.criterion.slug: map_of(each.verdicts, answer.dimensions) for each in answer.by_criterion}
-        if answer
-        else {}
-    )
+    by_criterion = answer.by_criterion if answer else ()
+    dimensions = dimensions_of([cell.point for cell in cells])
+    theory = {(each.name, each.point): each for each in comparisons_of(cells)}
     return {
         "answer": answer,
-        "maps": maps,
-        "cell_value": value_text,
-        "cell_next": next_text,
-        "cell_difference": difference_text,
-        "cell_place": partial(place_text, dimensions=answer.dimensions if answer else ()),
-        "relations": RELATIONS,
+        "criteria": by_criterion or tuple(map(_Unanswered, criteria_of(cells))),
+        "maps": {each.criterion.slug: map_of(each.verdicts, dimensions) for each in by_criterion},
+        "lines_by_point": defaultdict(
+            dict, {each.criterion.slug: {line.verdict.point: line for line in each.lines} for each in by_criterion}
+        ),
+        "link_plots": {
+            criterion.slug: boxes_of_links(cells, criterion, {each.point: each for each in verdicts}, theory)
+            for criterion, verdicts in (
+                [(each.criterion, each.verdicts) for each in by_criterion]
+                or [(each, ()) for each in criteria_of(cells)]
+            )
+        },
+        "dimensions": dimensions,
+        "series_of": {labels[name]: number for name, number in results.series.items()},
+        "cell_quantity": _cell_quantity,
+        "cell_place": partial(place_text, dimensions=dimensions),
         "many_lines": MANY_LINES,
         "most_lines": MOST_LINES,
         "percent": percent_text,
         "most_regions": MOST_REGIONS,
         "series": len(SERIES),
+        "most_named_columns": MOST_NAMED_COLUMNS,
     }
+
+
+def _cell_quantity(verdict: Verdict, criterion: Criterion) -> str:
+    """The best median of a cell, with its unit."""
+    best = verdict.standing(verdict.best) if verdict.best else None
+    return "–" if best is None or best.median is None else criterion.metric.quantity_text(best.median)
 
 
 def _assertions(results: Results, cells: list[Cell]) -> _Section:

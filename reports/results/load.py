@@ -19,8 +19,10 @@ from owlt.agents.contract.implementation import Implementation
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.protocols.view import ProtocolView, load_view
+from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake, Place
 from owlt.inputs.sweep import Sweep
+from owlt.reports.results.labels import labels_of
 from owlt.reports.units import delay_text, rate_text
 from owlt.results.certificates import Certificate, certificate_or_problem
 from owlt.results.files import (
@@ -183,7 +185,17 @@ class Results:
         records: dict[str, list[RunRecord]] = {permutation.implementation: [] for permutation in self.planned}
         for run in self.runs:
             records[run.record.implementation].append(run.record)
-        return {name: _title(name, of_name) for name, of_name in records.items()}
+        return {name: self._title(name, of_name) for name, of_name in records.items()}
+
+    def _title(self, name: str, records: list[RunRecord]) -> str:
+        note = advertised_note(records)
+        title = records[0].title if records and name == base_name(name) else self.labels[name]
+        return title + (f" ({note})" if note else "")
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The label of each implementation (`reports.results.labels`), by name."""
+        return labels_of(self.profiles)
 
     @cached_property
     def series(self) -> dict[str, int]:
@@ -194,11 +206,6 @@ class Results:
     def clock(self) -> str:
         """The one clock of all runs."""
         return self.runs[0].record.clock
-
-
-def _title(name: str, records: list[RunRecord]) -> str:
-    note = advertised_note(records)
-    return (records[0].title if records else name) + (f" ({note})" if note else "")
 
 
 def load_results(directory: Path) -> Results:

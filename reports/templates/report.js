@@ -78,53 +78,132 @@ const owlt = (() => {
     if (frames) requestAnimationFrame(() => bringIntoView(place, block, frames - 1));
   }
 
-  // Of the lines of the answer, those of the link that the reader chose; in the tables of all criteria.
-  function find() {
-    const places = [...document.querySelectorAll(".find")];
-    for (const place of places) {
-      place.hidden = false;
-      const chosen = [...place.querySelectorAll("select")];
-      for (const [at, select] of chosen.entries()) {
-        select.addEventListener("change", () => {
-          for (const other of places) other.querySelectorAll("select")[at].value = select.value;
-          show(chosen.map((each) => each.value));
-        });
-      }
-    }
+  // The link that the reader chose, with selects or in the map: its box plots, its lines, its cell.
+  const selects = () => [...document.querySelectorAll(".choices select")];
+
+  function chosen() {
+    const values = [];
+    for (const select of selects()) values[select.dataset.dimension] = select.value;
+    return values;
   }
 
-  function show(values) {
-    for (const place of document.querySelectorAll(".find")) {
-      const rows = [...place.closest(".criterion").querySelectorAll(".lines-of-cells tbody tr")];
+  function choose(values) {
+    for (const select of selects()) {
+      const value = values[select.dataset.dimension];
+      if ([...select.options].some((option) => option.value === value)) select.value = value;
+    }
+    show();
+  }
+
+  const matches = (places, values) => places.every((place, at) => !place || !values[at] || place === values[at]);
+
+  function show() {
+    const values = chosen();
+    for (const plot of document.querySelectorAll(".plot")) {
+      const waiting = plot.querySelector(".links > .later");
+      const links = [...plot.querySelectorAll(".link")];
+      const wanted = links.find((link) => matches(JSON.parse(link.dataset.places), values));
+      if (!wanted && waiting) load(waiting).then(show);
+      if (!wanted) continue;
+      const along = JSON.parse(wanted.dataset.places).indexOf("");
+      for (const link of links) link.hidden = link !== wanted;
+      for (const panel of wanted.querySelectorAll("tbody")) {
+        panel.hidden = Boolean(along >= 0 && values[along] && panel.dataset.value !== values[along]);
+      }
+    }
+    for (const cell of document.querySelectorAll(".cell")) {
+      cell.setAttribute("aria-pressed", matches(JSON.parse(cell.dataset.places), values));
+    }
+    for (const criterion of document.querySelectorAll(".criterion")) {
+      const find = criterion.querySelector(".find");
+      const isOnly = Boolean(find && find.querySelector("input").checked);
+      const rows = [...criterion.querySelectorAll(".lines-of-cells tbody tr")];
       for (const row of rows) {
-        row.hidden = values.some((value, at) => value && row.cells[at].textContent.trim() !== value);
+        const places = [...row.cells].slice(0, values.length).map((cell) => cell.textContent.trim());
+        const isChosen = matches(places, values);
+        row.hidden = isOnly && !isChosen;
+        row.classList.toggle("chosen", isChosen && !isOnly);
       }
       const shown = rows.filter((row) => !row.hidden).length;
-      place.querySelector("output").textContent = `${shown} of ${rows.length} lines`;
+      if (find) find.querySelector("output").textContent = `${shown} of ${rows.length} lines`;
     }
   }
 
-  // Nothing that is folded away is missing on paper.
+  function find() {
+    for (const select of selects()) {
+      select.parentElement.hidden = false;
+      select.addEventListener("change", () => {
+        const values = chosen();
+        values[select.dataset.dimension] = select.value;
+        choose(values);
+      });
+    }
+    for (const place of document.querySelectorAll(".find")) {
+      place.hidden = false;
+      place.querySelector("input").addEventListener("change", (event) => {
+        for (const box of document.querySelectorAll(".find input")) box.checked = event.target.checked;
+        show();
+      });
+    }
+    for (const cell of document.querySelectorAll(".cell")) {
+      cell.addEventListener("click", () => choose(JSON.parse(cell.dataset.places)));
+    }
+    show();
+  }
+
+  // An explanation opens beside its button: on hover too.
+  function explain() {
+    for (const button of document.querySelectorAll(".why")) {
+      const text = document.getElementById(button.getAttribute("popovertarget"));
+      text.addEventListener("beforetoggle", () => {
+        const place = button.getBoundingClientRect();
+        text.style.left = `${Math.max(8, Math.min(place.left, innerWidth - Math.min(464, innerWidth - 16) - 8))}px`;
+        text.style.top = `${place.bottom + 6}px`;
+      });
+      let isHovered = false;
+      button.addEventListener("pointerenter", (event) => {
+        isHovered = event.pointerType === "mouse" && !text.matches(":popover-open");
+        if (isHovered) text.showPopover();
+      });
+      button.addEventListener("pointerleave", () => isHovered && text.hidePopover());
+    }
+  }
+
+  // On paper: two pages of summary, or everything, with nothing folded away.
+  async function unfold() {
+    const isAll = document.documentElement.dataset.print === "all";
+    for (const details of document.querySelectorAll("details:not([open])")) {
+      if (!isAll && details.closest(".appendix, .criterion")) continue;
+      details.open = true;
+      details.dataset.opened = "";
+    }
+    if (isAll) await Promise.all([...document.querySelectorAll("[data-script]")].map(load));
+  }
+
+  function printAll(isAll) {
+    document.documentElement.dataset.print = isAll ? "all" : "";
+    document.getElementById("with-appendix").checked = isAll;
+  }
+
   async function print() {
-    for (const details of document.querySelectorAll("details")) details.open = true;
-    await Promise.all([...document.querySelectorAll("[data-script]")].map(load));
+    printAll(document.getElementById("with-appendix").checked);
+    await unfold();
     window.print();
   }
 
   document.addEventListener("DOMContentLoaded", () => {
     for (const place of document.querySelectorAll("[data-script]")) observer.observe(place);
-    document.getElementById("print").hidden = false;
+    document.getElementById("printing").hidden = false;
     document.getElementById("print").addEventListener("click", print);
+    printAll(new URLSearchParams(location.search).get("print") === "all");
+    if (document.documentElement.dataset.print === "all") unfold();
+    document.getElementById("with-appendix").addEventListener("change", (event) => printAll(event.target.checked));
     find();
+    explain();
     follow();
   });
   addEventListener("hashchange", follow);
-  addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("details:not([open])")) {
-      details.open = true;
-      details.dataset.opened = "";
-    }
-  });
+  addEventListener("beforeprint", unfold);
   addEventListener("afterprint", () => {
     for (const details of document.querySelectorAll("details[data-opened]")) {
       details.open = false;

@@ -19,8 +19,8 @@ function markWideTables() {
 function headingOf(place) {
   const caption = place.querySelector("caption");
   if (caption) return caption.textContent.trim();
-  const section = place.closest("section");
-  return section ? section.querySelector("h2, h3").textContent.trim() : "";
+  const part = place.closest("section, .part");
+  return part ? part.querySelector("h2, h3").textContent.trim() : "";
 }
 
 document.addEventListener("DOMContentLoaded", markWideTables);
