@@ -81,8 +81,17 @@ class CriterionBoxes:
     """The boxes of a criterion for every link."""
 
     links: tuple[LinkBoxes, ...]
-    first: int
-    """The place of the link to show first: the largest file, and the middle of all other values."""
+    first_place: int
+
+    @property
+    def first(self) -> LinkBoxes:
+        """The link to show first: the largest file, and the middle of all other values."""
+        return self.links[self.first_place]
+
+    @property
+    def others(self) -> tuple[LinkBoxes, ...]:
+        """All links but the first one."""
+        return self.links[: self.first_place] + self.links[self.first_place + 1 :]
 
 
 def along_of(cells: Sequence[Cell]) -> Dimension | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from dataclasses import replace
 
 import pytest
@@ -19,6 +21,11 @@ from tests.unit.reports.conftest import few, sweep, write_results
 
 LAST_RUN = "cfdp_1MB_10Mbps_25ms_per0.01_r3"
 ASSERTIONS = [{"measure": "delivered", "at_least": 1}, {"measure": "goodput", "at_least": 0.5, "of": "capacity"}]
+PRINT_ALL = """
+window.print = () => { window.printed = true };
+document.getElementById('with-appendix').click();
+document.getElementById('print').click()
+"""
 LOOKS = [(DESKTOP, False), (DESKTOP, True), (PHONE, False)]
 """Sizes of the screen, and whether the theme is dark."""
 
@@ -60,6 +67,7 @@ def test_a_figure_that_comes_into_view_gets_points_that_lead_to_their_runs(repor
 def test_a_table_that_comes_into_view_is_loaded(report: str, tab: Page) -> None:
     tab.open(report)
 
+    tab.evaluate("document.getElementById('statistics').open = true")
     tab.evaluate("document.getElementById('statistics').scrollIntoView()")
 
     tab.wait_for("document.querySelector('#statistics table')")
@@ -75,9 +83,9 @@ def test_a_link_to_a_run_leads_to_its_row_though_it_was_not_loaded(report: str, 
     assert tab.messages == []
 
 
-def test_everything_is_there_before_it_is_printed(report: str, tab: Page) -> None:
+def test_everything_is_there_before_the_appendix_is_printed(report: str, tab: Page) -> None:
     tab.open(report)
-    tab.evaluate("window.print = () => { window.printed = true }; document.getElementById('print').click()")
+    tab.evaluate(PRINT_ALL)
 
     tab.wait_for("window.printed")
     assert tab.evaluate("document.querySelectorAll('details:not([open]), .later').length") == 0
@@ -93,35 +101,85 @@ def test_on_a_phone_a_wide_table_says_that_it_scrolls_and_takes_the_focus(report
     assert tab.evaluate("document.querySelectorAll('.wide[role=region][tabindex]').length") > 0
 
 
-def test_the_lines_of_a_link_are_chosen_for_all_criteria(whole_report: str, tab: Page) -> None:
+SHOWN = """
+[...document.querySelectorAll('.plot')].map((plot) => [...plot.querySelectorAll('.link:not([hidden])')].map((link) =>
+  [...JSON.parse(link.dataset.places), ...[...link.querySelectorAll('tbody:not([hidden])')].map((panel) =>
+    panel.dataset.value)]))
+"""
+"""For each criterion the links that are shown: their places, then the values of their panels."""
+
+
+def test_a_link_is_chosen_for_all_criteria(whole_report: str, tab: Page) -> None:
     tab.open(whole_report)
+    assert tab.evaluate(SHOWN) == [[["1250 ms", "", "1 MB", "0", "0.001", "0.01"]]] * 4
+
     tab.evaluate(
-        "[['delay', '1250 ms'], ['PER', '0.01']].forEach(([name, value]) => {"
-        "  const label = [...document.querySelectorAll('.find label')].find((each) => each.textContent.includes(name));"
+        "[['delay', '25 ms'], ['PER', '0.01']].forEach(([name, value]) => {"
+        "  const labels = [...document.querySelectorAll('.choices label')];"
+        "  const label = labels.find((each) => each.textContent.includes(name));"
         "  label.querySelector('select').value = value;"
         "  label.querySelector('select').dispatchEvent(new Event('change')); })"
     )
     lines = tab.evaluate(
         "[...document.querySelectorAll('.lines-of-cells')].map((table) =>"
-        " [...table.querySelectorAll('tbody tr:not([hidden])')].map((row) => row.cells[2].textContent))"
+        " [...table.querySelectorAll('tbody tr:not([hidden])')].map((row) =>"
+        " [...row.cells].slice(0, 3).map((cell) => cell.textContent)))"
     )
 
-    assert lines == [["100 kB", "1 MB"]] * 4
-    assert tab.evaluate("document.querySelector('.find output').textContent") == "2 of 12 lines"
+    assert tab.evaluate(SHOWN) == [[["25 ms", "", "1 MB", "0.01"]]] * 4
+    assert lines == [[["25 ms", "0.01", "1 MB"]]] * 4
+    assert tab.evaluate("document.querySelector('.find output').textContent") == "1 of 12 lines"
     assert tab.messages == []
 
 
-def test_a_cell_of_the_map_is_opened_with_the_keyboard(report: str, tab: Page) -> None:
+def test_a_cell_of_the_map_shows_its_link_which_is_loaded_first(report: str, tab: Page) -> None:
     tab.open(report)
     tab.evaluate("document.querySelector('.map .cell').focus()")
     tab.press("Enter")
 
+    tab.wait_for("document.querySelector('.cell').getAttribute('aria-pressed') === 'true'")
+    assert tab.evaluate(SHOWN) == [[["", "0"]]] * 4
+    assert tab.messages == []
+
+
+def test_an_explanation_opens_with_the_keyboard_and_has_no_violation(report: str, tab: Page) -> None:
+    tab.open(report)
+    tab.evaluate("document.querySelector('.why').focus()")
+    tab.press("Enter")
+
     tab.wait_for("document.querySelector('.detail:popover-open')")
-    assert tab.evaluate("document.querySelectorAll('.detail:popover-open tbody tr').length") == 2
     for size, dark in LOOKS:
         tab.look(size, dark)
         assert tab.violations() == []
     assert tab.messages == []
+
+
+@pytest.mark.parametrize("size", [(1400, 900, 1), PHONE])
+def test_the_first_screen_has_the_headline_how_sure_and_box_plots(
+    whole_report: str, tab: Page, size: tuple[int, int, int]
+) -> None:
+    tab.look(size)
+    tab.open(whole_report)
+    bottoms = tab.evaluate(
+        "['.headline', '.sure', '.boxes tbody tr:last-child .drawn svg'].map((name) =>"
+        " document.querySelector(name).getBoundingClientRect().bottom)"
+    )
+
+    assert bottoms == sorted(bottoms)
+    assert bottoms[-1] <= size[1]
+    assert tab.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+def test_the_summary_has_two_pages_and_the_appendix_more(whole_report: str, tab: Page) -> None:
+    pages = {}
+    for address in (whole_report, f"{whole_report}?print=all"):
+        tab.open(address)
+        tab.wait_until_drawn()
+        pdf = base64.b64decode(tab.call("Page.printToPDF", preferCSSPageSize=True)["data"])
+        pages[address] = len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+    assert pages[whole_report] <= 2
+    assert pages[f"{whole_report}?print=all"] > 10
 
 
 def test_on_a_phone_the_heading_stays_while_a_table_scrolls(whole_report: str, tab: Page) -> None:
@@ -138,7 +196,7 @@ def test_on_a_phone_the_heading_stays_while_a_table_scrolls(whole_report: str, t
 
 def test_axe_finds_no_violation_in_a_report_with_everything_loaded_and_unfolded(report: str, tab: Page) -> None:
     tab.open(report)
-    tab.evaluate("window.print = () => { window.printed = true }; document.getElementById('print').click()")
+    tab.evaluate(PRINT_ALL)
     tab.wait_for("window.printed")
 
     for size, dark in LOOKS:

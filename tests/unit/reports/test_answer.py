@@ -484,25 +484,33 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_shows_the_answer_before_anything_else(results: Path) -> None:
     page = page_text(results)
 
-    assert page.index('id="answer"') < page.index('id="experiment"') < page.index('id="glance"')
+    assert page.index('id="answer"') < page.index('id="glance"') < page.index('id="experiment"')
     assert page.count('name="criterion"') == len(CRITERIA)
     assert page.count(" checked>") == 1
 
 
-def test_a_cell_of_the_map_leads_to_the_medians_of_all_implementations(tmp_path: Path) -> None:
-    page = page_text(write_results(tmp_path, few(implementations=["cfdp", "ltp", "norm"], repetitions=1)))
-    goals = re.findall(r'<button type="button" class="cell" popovertarget="([^"]+)"', page)
-    details = {
-        found[1]: found[2] for found in re.finditer(r'<div popover id="([^"]+)" class="detail">(.*?)</div>', page, re.S)
-    }
+def test_each_cell_of_the_map_has_its_box_plots(tmp_path: Path) -> None:
+    asked = few(implementations=["cfdp", "ltp", "norm"], repetitions=1, file_size=["100 kB", "1 MB"])
+    page = page_text(write_results(tmp_path, asked))
+    cells = re.findall(r'class="cell" data-places=\'([^\']*)\'', page)
+    links = re.findall(r'class="link"(?: hidden)? data-places=\'([^\']*)\'', page)
+    panels = re.findall(r'<tbody data-value="([^"]*)">', page)
 
-    assert len(goals) == 2 * len(CRITERIA)
-    assert sorted(goals) == sorted(details)
-    assert all(name in detail for detail in details.values() for name in ("cfdp", "ltp", "norm"))
+    assert [json.loads(cell) for cell in cells] == [
+        ["0", "100 kB"],
+        ["0", "1 MB"],
+        ["0.01", "100 kB"],
+        ["0.01", "1 MB"],
+    ] * len(CRITERIA)
+    assert sorted(json.loads(link) for link in links) == sorted([["", "1 MB"], ["", "100 kB"]] * len(CRITERIA))
+    assert panels == ["0", "0.01"] * 2 * len(CRITERIA)
 
 
-def test_the_page_of_a_single_implementation_has_no_answer(tmp_path: Path) -> None:
-    assert 'id="answer"' not in page_text(write_results(tmp_path, few(implementations="cfdp")))
+def test_the_page_of_a_single_implementation_has_box_plots_and_no_answer(tmp_path: Path) -> None:
+    page = page_text(write_results(tmp_path, few(implementations="cfdp")))
+
+    assert 'class="headline"' not in page
+    assert page.count('class="link"') == len(CRITERIA)
 
 
 def test_the_command_prints_the_headline_and_the_regions(results: Path) -> None:

@@ -82,7 +82,7 @@ def test_an_implementation_that_never_completed_shows_a_run_too(results: Path) -
     change_record(results, HARDEST, outcome="timed_out")
     page = page_of(results)
 
-    (row,) = [row for row in page.rows if row[0] == "cfdp" and "timed out" in " ".join(row)]
+    (row,) = [row for row in page.rows if row[0] == "CFDP" and "timed out" in " ".join(row)]
     assert "#1 timed out" in row
 
 
@@ -350,13 +350,13 @@ def test_a_sweep_over_tcp_has_its_table_in_the_page_and_its_counts_in_the_table_
     directory = tcp_results()
     page = page_of(directory)
 
-    assert "#tcp" in page.addresses
+    assert "tcp" in page.ids
     assert "fast retransmit (%)" in [cell for row in page.rows for cell in row]
     assert [row["run_id"] for row in run_rows(load_results(directory)) if row["sent_again"]] == [TCP_RUN]
 
 
 def test_a_sweep_without_tcp_has_none(results: Path) -> None:
-    assert "#tcp" not in page_of(results).addresses
+    assert "tcp" not in page_of(results).ids
 
 
 def test_a_table_of_tcp_of_an_earlier_report_does_not_stay(tmp_path: Path) -> None:

@@ -160,12 +160,12 @@ def test_a_run_without_numbers_is_named_as_such(page: Page) -> None:
 def test_the_outcomes_of_each_implementation_are_counted(page: Page) -> None:
     rows = page.rows[page.rows.index(["implementation", "planned", "completed", "failed", "suspect", "no numbers"]) :]
 
-    assert rows[1:3] == [["norm", "6", "6", "–", "–", "1"], ["cfdp", "6", "5", "1", "1", "–"]]
+    assert rows[1:3] == [["NORM", "6", "6", "–", "–", "1"], ["CFDP", "6", "5", "1", "1", "–"]]
 
 
 def test_a_permutation_with_a_failed_run_says_how_many_are_left(page: Page) -> None:
     statistics = page.rows[page.rows.index(["PER", "implementation", "n", "min", "Q1", "median", "Q3", "max"]) :]
-    rows = [row for row in statistics if row[:2] == ["0.01", "cfdp"]]  # one in each metric's table
+    rows = [row for row in statistics if row[:2] == ["0.01", "CFDP"]]  # one in each metric's table
 
     assert [row[2] for row in rows] == ["2/3"] * 4
 
@@ -174,7 +174,7 @@ def test_inline_drawings_have_only_colours_of_the_page(page: Page, reported: Pat
     text = (reported / "report" / "index.html").read_text()
 
     assert re.findall(r"(?:fill|stroke): #[0-9a-f]+", text) == []
-    given_where_used = {"--colour", "--inches"}
+    given_where_used = {"--colour", "--inches", "--ticks"}
     named = set(re.findall(r"(--[a-z0-9-]+):", page.style)) | given_where_used
     assert set(re.findall(r"var\((--[a-z0-9-]+)\)", text)) <= named
 
@@ -325,7 +325,7 @@ def test_the_page_has_the_provenance_of_its_runs(tmp_path: Path) -> None:
     (directory / "machines").mkdir()
     (directory / "machines" / "0123.json").write_text("{}")
 
-    section = page_text(directory).partition('<section id="provenance">')[2].partition("</section>")[0]
+    section = page_text(directory).partition('id="provenance"')[2].partition("</details>")[0]
 
     for text in ("0.1.0", "6.12.48, 1000 Hz", "2012", "27083b2dd15f5c49", "c32d12bd44043e23", "lab-2", "0123.json"):
         assert text in section
