@@ -242,9 +242,9 @@ def extend(
     extended = with_repetitions(plan, to or plan.sweep.most_repetitions + (by or MORE))
     number = extended.sweep.most_repetitions
     advice = f"before 'owlt run', write 'repetitions: {number}' in the sweep file too"
-    note = f"{results}: {number} repetitions; {advice}"
     again = extend_again(results, number, performing.words)
     start = Start(extended, results, again, machine=machine, guests=performing.guests)
+    note = "\n".join([f"{results}: {number} repetitions; {advice}", *_before(start, performing)])
     perform_and_conclude(start, performing, Printer(as_json), stop, note=note)
 
 

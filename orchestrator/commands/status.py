@@ -81,7 +81,6 @@ def print_state(state: SweepState, printer: Printer) -> None:
         process_text,
         repetitions_text,
         since,
-        without_completion_texts,
     )
 
     printer.json(as_json_value(state))
@@ -89,7 +88,7 @@ def print_state(state: SweepState, printer: Printer) -> None:
     printer.text(process_text(state))
     if state.repetitions:
         printer.text(repetitions_text(state.repetitions))
-    for problem in (*without_completion_texts(state), *state.problems):
+    for problem in state.warnings:
         printer.text(f"warning: {problem}")
     if state.activities:
         printer.text()

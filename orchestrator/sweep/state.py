@@ -204,6 +204,16 @@ class SweepState:
         return [group for group in self.failures if group.implementation not in completed]
 
     @property
+    def warnings(self) -> list[str]:
+        """Sentences about these implementations, and about records that cannot be read."""
+        failing = [
+            f"{each.implementation}: none of its runs has completed: {len(each.run_ids)} "
+            f"{each.outcome.replace('_', ' ')}{f' ({each.reason})' if each.reason else ''}"
+            for each in self.without_completion
+        ]
+        return [*failing, *self.problems]
+
+    @property
     def same_failures(self) -> list[str]:
         """The runs that failed again exactly as an earlier attempt did, in the order of the sweep."""
         return [run.run_id for run in self.runs if run.failed_again]
@@ -262,16 +272,6 @@ def headline(state: SweepState) -> str:
     if state.process.state == "running" and state.time_left_s:
         text += f"; about {duration_text(state.time_left_s)} left"
     return text
-
-
-def without_completion_texts(state: SweepState) -> list[str]:
-    """A sentence for each implementation of which no run has completed: "tcp: none of its runs has completed: 3
-    unsupported (...)"."""
-    return [
-        f"{each.implementation}: none of its runs has completed: {len(each.run_ids)} {each.outcome.replace('_', ' ')}"
-        f"{f' ({each.reason})' if each.reason else ''}"
-        for each in state.without_completion
-    ]
 
 
 def progress_text(counts: Counts) -> str:

@@ -135,6 +135,15 @@ def test_the_matrix_has_a_link_for_each_cell_and_real_headers(client: FlaskClien
     assert set(headers) == {"row", "col"}
 
 
+def test_an_implementation_of_which_no_run_has_completed_is_a_warning(tmp_path: Path, shown: Shown) -> None:
+    write_results(tmp_path / "small", SMALL, skip=lambda run: run.run_id != FAILED)
+    warning = '<p class="caution">cfdp: none of its runs has completed: 1 failed (the sender exited'
+    assert warning in shown(tmp_path / "small").get(SWEEP).text
+
+    write_results(tmp_path / "other" / "small", SMALL)
+    assert "none of its runs" not in shown(tmp_path / "other" / "small").get(SWEEP).text
+
+
 def test_filters_of_the_address_select_cells(client: FlaskClient) -> None:
     page = client.get(f"{SWEEP}?implementation=norm&per=0.01").text
 
