@@ -132,10 +132,10 @@ def axis_text(axis: Axis, value: Any) -> str:
 
 
 def named_axis_text(axis: Axis, value: Any) -> str:
-    """A value with the name of its quantity if it has no unit: "PER 0.01"."""
+    """A value with the name of its quantity if it has no unit, or a direction: "PER 0.01", "reverse 1 Mbit/s"."""
     return with_head(axis, axis_text(axis, value))
 
 
 def with_head(axis: Axis, words: str) -> str:
-    """Values of an axis in words, after its name if they have no unit."""
-    return f"{axis.head} {words}" if axis.quantity is PROBABILITY else words
+    """Values of an axis in words, after its name if they have no unit, and after the direction of a link."""
+    return f"{axis.head} {words}" if axis.quantity is PROBABILITY else f"{axis.way} {words}".lstrip()

@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from owlt.inputs.axis_values import OrPercent
 from owlt.inputs.mistake import unexpected
 from owlt.inputs.quantities import (
     format_delay,
@@ -110,7 +111,7 @@ Rate = Annotated[
     Field(ge=SLOWEST_RATE_BPS, le=FASTEST_RATE_BPS),
 ]
 Size = Annotated[int, *unit_text(_parse_frame_bytes, format_size, "1500 B", "64 kB")]
-Probability = Annotated[float, AfterValidator(_check_expressible), Field(ge=0, le=1)]
+Probability = Annotated[float, OrPercent(), AfterValidator(_check_expressible), Field(ge=0, le=1)]
 Whole = Annotated[
     int, BeforeValidator(_parse_whole), PlainSerializer(float, when_used="json"), Field(ge=0, le=LARGEST_SEED)
 ]

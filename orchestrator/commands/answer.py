@@ -102,7 +102,7 @@ def _json_value(result: Answer, chosen: CriterionAnswer) -> dict[str, Any]:
 
 def _verdict_value(verdict: Verdict) -> dict[str, Any]:
     return {
-        **verdict.point._asdict(),
+        **verdict.point.values,
         "best": verdict.best,
         "leaders": list(verdict.leaders),
         "kruskal_p": verdict.kruskal_p,

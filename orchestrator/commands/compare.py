@@ -186,7 +186,7 @@ def _two_value(compared: TwoCompared) -> dict[str, Any]:
         "headline": words.headline(compared.overall, compared.changes),
         "conditions": [asdict(each) for each in compared.conditions],
         "implementations": [asdict(each) for each in compared.overall],
-        "permutations": [{**change.point._asdict(), **_without_point(asdict(change))} for change in compared.changes],
+        "permutations": [{**change.point.values, **_without_point(asdict(change))} for change in compared.changes],
     }
 
 
@@ -198,7 +198,7 @@ def _nights_value(compared: NightsCompared) -> dict[str, Any]:
         "headline": words.nights_headline(compared.series, [source.label for source in compared.sources]),
         "conditions": [],
         "implementations": [],
-        "permutations": [{**each.point._asdict(), **_without_point(asdict(each))} for each in compared.series],
+        "permutations": [{**each.point.values, **_without_point(asdict(each))} for each in compared.series],
     }
 
 

@@ -19,6 +19,8 @@ from werkzeug.wrappers import Response
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.faults import EmulatorError
 from owlt.emulator.service.client import EmulatorClient
+from owlt.inputs.mistake import Invalid
+from owlt.inputs.quantities import PROBABILITY
 from owlt.orchestrator.dashboard.protection import Token, require_same_origin
 from owlt.orchestrator.dashboard.sweep_pages import Tags, is_part
 from owlt.reports.results.channels import link_words
@@ -156,13 +158,13 @@ def add_emulator_page(app: Flask, watch: EmulatorWatch, tags: Tags, token: Token
 
 
 def _value(name: str, text: str) -> float | str:
-    """A value as a profile has it: a packet error rate is a number."""
+    """A value as a profile has it: a packet error rate is a number, or in percent."""
     if name != "packet_error_rate":
         return text
     try:
-        return float(text)
-    except ValueError:
-        abort(400, f"packet_error_rate: got {text!r:.80}, expected a number from 0 to 1")
+        return float(PROBABILITY.of_argument(text))
+    except (Invalid, ValueError):
+        abort(400, f"packet_error_rate: got {text!r:.80}, expected a number from 0 to 1, or percent as in 1 %")
 
 
 def _live_values(state: EmulatorState) -> dict[str, object]:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from matplotlib.ticker import MaxNLocator
 
-from owlt.inputs.axes import AXES, CONDITIONS, LOADS, Axis
+from owlt.inputs.axes import AXES, CONDITIONS, LOADS, Axis, conditions_of
 from owlt.inputs.quantities import PROBABILITY
 from owlt.orchestrator.dashboard.index import (
     STATES,
@@ -145,7 +145,7 @@ class Dimension:
 
 
 DIMENSIONS = tuple(
-    Dimension(AXES[key], AXES[key].head.lower())
+    Dimension(AXES[key], AXES[key].head.lower().replace(" ", "-"))
     for key in sorted(CONDITIONS, key=lambda key: AXES[key].quantity is PROBABILITY)
 )
 """The dimensions in the order by which the conditions of a sweep are sorted: the error rate changes fastest."""
@@ -202,7 +202,8 @@ class Filter:
 def varying(planned: Sequence[PlannedCell]) -> list[Dimension]:
     """The dimensions with more than one value; the file's size or the duration if there is none."""
     points = list(dict.fromkeys(each.condition.point for each in planned))
-    several = [each for each in DIMENSIONS if len({each.text(point) for point in points}) > 1]
+    keys = conditions_of(points)
+    several = [each for each in DIMENSIONS if each.axis.key in keys and len({each.text(point) for point in points}) > 1]
     return several or [each for each in DIMENSIONS if each.axis.key in LOADS and points and each.text(points[0])]
 
 

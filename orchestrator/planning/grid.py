@@ -7,7 +7,19 @@ from itertools import product
 from typing import Any
 
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.inputs.axes import AXES, LOADS, OF_THE_LINK, QUANTITIES, Axis, base_name, is_among, matches, selected
+from owlt.inputs.axes import (
+    AXES,
+    BOTH_WAYS,
+    LOADS,
+    OF_THE_LINK,
+    QUANTITIES,
+    Axis,
+    base_name,
+    fields_of,
+    is_among,
+    matches,
+    selected,
+)
 from owlt.inputs.mistake import Mistake, Place, got
 from owlt.inputs.rules import REFERENCES, AxisValues
 from owlt.inputs.sweep import Sweep
@@ -117,8 +129,7 @@ def _dimensions(sweep: Sweep, chosen: Mapping[str, list[Any]]) -> Iterator[list[
 
 def _permutation(point: Point, channels: Mapping[str, ChannelSpec]) -> Permutation:
     link = channels.get(point["channel"], ChannelSpec()).forward
-    own = {"rate": link.rate_bps, "delay": link.delay_ns, "packet_error_rate": link.packet_error_rate}
-    return Permutation(**{AXES[axis].field: value for axis, value in (own | point).items()})
+    return Permutation(**fields_of({key: getattr(link, AXES[key].field) for key in BOTH_WAYS} | point))
 
 
 def _without_excluded(sweep: Sweep, points: list[Permutation]) -> list[Permutation]:

@@ -24,7 +24,7 @@ from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.inputs.axes import base_name
+from owlt.inputs.axes import AXES, OF_THE_LINK, base_name
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict, got
 from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
 from owlt.inputs.sweep import MOST_REPETITIONS, Advertised, Sweep
@@ -150,7 +150,7 @@ def plan_sweep(
 
 def _conditions(point: Permutation) -> tuple[str | float | None, ...]:
     """What the channel of a point depends on."""
-    return point.channel_name, point.rate_bps, point.delay_ns, point.packet_error_rate
+    return tuple(AXES[key].of(point) for key in ("channel", *OF_THE_LINK))
 
 
 def _keyed_channels(

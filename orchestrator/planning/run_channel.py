@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec, LinkSpec, Step
+from owlt.inputs.axes import AXES, BOTH_WAYS
 from owlt.inputs.mistake import Mistake
 from owlt.inputs.sweep import Sweep
 from owlt.inputs.validation import mistakes_in
@@ -27,26 +28,25 @@ def channel_at(point: Permutation, sweep: Sweep, profile: ChannelSpec | None) ->
 
     Raises ProfileError for a contradiction: a value for a channel that changes with time, or a rate for a bypass.
     """
-    given: dict[str, Any] = {
-        name: value
-        for name, is_given, value in (
-            ("rate_bps", sweep.gives("rate"), point.rate_bps),
-            ("delay_ns", sweep.gives("delay"), point.delay_ns),
-            ("packet_error_rate", sweep.gives("packet_error_rate"), point.packet_error_rate),
-            ("queue_packets", sweep.queue_packets is not None, sweep.queue_packets),
-        )
-        if is_given
-    }
+    given = {way: _given(point, sweep, way) for way in DIRECTIONS}
     if profile is None:
-        link = _made(point, given)
-        return ChannelSpec(forward=link, reverse=link)
-    if given and (profile.timeline is not None or profile.bypass):
+        return ChannelSpec(forward=_made(point, given["forward"]), reverse=_made(point, given["reverse"]))
+    names = dict.fromkeys(name for values in given.values() for name in values)
+    if names and (profile.timeline is not None or profile.bypass):
         what = "changes with time" if profile.timeline is not None else "is a bypass"
-        problem = f"channel {point.channel_name!r} {what}, and the sweep gives its own {', '.join(given)}"
+        problem = f"channel {point.channel_name!r} {what}, and the sweep gives its own {', '.join(names)}"
         raise ProfileError(Mistake(problem, fix="remove these, or write a channel profile that has them"))
-    if not given:
-        return profile
-    return _with_links(profile, lambda direction, link: _with(point, link, given))
+    return _with_links(profile, lambda way, link: _with(point, link, given[way]))
+
+
+def _given(point: Permutation, sweep: Sweep, way: str) -> dict[str, Any]:
+    """The values of a link that the sweep gives."""
+    queue = {} if sweep.queue_packets is None else {"queue_packets": sweep.queue_packets}
+    return {
+        AXES[key].field: AXES[key if sweep.gives(key) else f"{way}_{key}"].of(point)
+        for key in BOTH_WAYS
+        if sweep.gives_way(way, key)
+    } | queue
 
 
 def seeded(channel: ChannelSpec, seed_of: Callable[[str], int], netem_takes_seeds: bool) -> ChannelSpec:
@@ -104,6 +104,8 @@ def _with_links(channel: ChannelSpec, change: Callable[[str, LinkSpec], LinkSpec
 
 
 def _with(point: Permutation, link: LinkSpec, given: dict[str, Any]) -> LinkSpec:
+    if not given:
+        return link
     fields = {name: getattr(link, name) for name in LinkSpec.model_fields} | given
     if "packet_error_rate" in given:
         fields |= {"bit_error_rate": 0.0, "pattern": None, "coding": None}

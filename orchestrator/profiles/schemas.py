@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.emulator.channel.channel_file import CHANNEL_NAME
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.rules import AXIS_SCHEMAS, INTERVAL_SCHEMAS
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.profiles.inventory import MODELS, aliases
 
@@ -128,8 +130,33 @@ def inventory_schema() -> dict[str, Any]:
     }
 
 
+def _key(schema: dict[str, Any]) -> str:
+    return json.dumps(schema.get("anyOf"), sort_keys=True)
+
+
+def sweep_schema() -> dict[str, Any]:
+    """The JSON Schema of a sweep, in which the values of each axis in rules are defined once."""
+    schema = Sweep.model_json_schema()
+    kinds = (("", AXIS_SCHEMAS), ("_or_interval", INTERVAL_SCHEMAS))
+    names = {_key(each): f"{key}{kind}" for kind, axes in kinds for key, each in reversed(axes.items())}
+    used: dict[str, Any] = {}
+
+    def shared(value: Any) -> Any:
+        if isinstance(value, list):
+            return [shared(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if name := names.get(_key(value)):
+            used[name] = {"anyOf": shared(value["anyOf"])}
+            return {"$ref": f"#/$defs/{name}"} | {key: each for key, each in value.items() if key != "anyOf"}
+        return {key: shared(each) for key, each in value.items()}
+
+    schema["properties"] = shared(schema["properties"])
+    return schema | {"$defs": schema["$defs"] | dict(sorted(used.items()))}
+
+
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
-    "sweep": Sweep.model_json_schema,
+    "sweep": sweep_schema,
     "implementation": Implementation.model_json_schema,
     "channel": channel_schema,
     "inventory": inventory_schema,

@@ -5,13 +5,13 @@ The sizes of results were measured on the exact clock. The time of runs belongs 
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from owlt.inputs.axes import OF_THE_LINK
 from owlt.orchestrator.planning.estimate import (
     WITHOUT_RECORDS,
     Estimate,
@@ -196,8 +196,7 @@ def _cells(plan: Plan, recorded: Collection[str], due: DueRuns | None, machine_b
 
 
 def _place(point: Permutation, implementations: Mapping[str, int]) -> tuple[object, ...]:
-    rate = math.inf if point.rate_bps is None else point.rate_bps
-    link = (point.channel_name, rate, point.delay_ns, point.packet_error_rate)
+    link = (point.channel_name, *point.places(*OF_THE_LINK))
     return implementations[point.implementation], point.duration_ns or 0, point.file_size_bytes or 0, *link
 
 

@@ -66,6 +66,7 @@ def channel_label(point: Permutation) -> str:
     """The channel of a point of the grid in words."""
     values = [format_rate_or_unlimited(point.rate_bps), format_delay(point.delay_ns)]
     values += [f"PER {point.packet_error_rate:g}"] if point.packet_error_rate else []
+    values += [f"reverse {text}" for text in point.reverse_texts]
     return f"{point.channel_name}: {', '.join(values)}" if point.channel_name else ", ".join(values)
 
 

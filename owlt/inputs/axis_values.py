@@ -17,15 +17,29 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_before_validator_function
 
+from owlt.inputs.axes import AXES, BOTH_WAYS, WAYS
 from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
-from owlt.inputs.quantities import DELAY, DURATION, NUMBER, PROBABILITY, RATE, SIZE, UNLIMITED, Quantity
+from owlt.inputs.quantities import (
+    DELAY,
+    DURATION,
+    NUMBER,
+    PERCENT,
+    PROBABILITY,
+    RATE,
+    SIZE,
+    UNLIMITED,
+    Quantity,
+    parse_probability,
+)
 from owlt.inputs.validation import require_parameter
 
 RANGE_KEYS = ("from", "to", "step", "factor", "points", "scale")
@@ -80,6 +94,57 @@ def range_values(written: Mapping[str, object], quantity: Quantity) -> Iterator[
     spaced = {"step": _by_step, "factor": _by_factor, "points": _by_points}[spacing[0]]
     for value in spaced(begin, end, written, quantity):
         yield quantity.write(int(value) if quantity.is_whole or value == value.to_integral_value() else float(value))
+
+
+def is_pair(value: object) -> bool:
+    """Whether a value of an axis is written for the two directions of a link, {forward: ..., reverse: ...}."""
+    return isinstance(value, Mapping) and bool({*WAYS} & set(value))
+
+
+def in_directions(written: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Axes as they are written, those with pairs replaced by those of the two directions; and the axes of pairs in
+    lists, whose values vary together. Raises Invalid for a pair that is not complete.
+    """
+    axes: dict[str, Any] = {}
+    together: list[dict[str, Any]] = []
+    for key, values in written.items():
+        listed = values if isinstance(values, list) else [values]
+        if key not in BOTH_WAYS or not any(map(is_pair, listed)):
+            axes[key] = values
+            continue
+        for way in WAYS:
+            if f"{way}_{key}" in written:
+                fix = f"remove it, or '{key}'"
+                raise Invalid(Mistake("is given twice", "each axis once", fix, _at(f"{way}_{key}")))
+        pairs = [_pair(key, item, (place,) if isinstance(values, list) else ()) for place, item in enumerate(listed)]
+        two = {f"{way}_{key}": [pair[way] for pair in pairs] for way in WAYS}
+        if isinstance(values, list):
+            together.append(two)
+        else:
+            axes |= {way: value for way, (value,) in two.items()}
+    return axes, together
+
+
+def _pair(key: str, written: Any, place: tuple[int, ...]) -> Mapping[str, Any]:
+    """The values of both directions; in a list, each is one value, and a plain value is the same both ways."""
+    pair: Mapping[str, Any]
+    if not is_pair(written):
+        pair = dict.fromkeys(WAYS, written)
+    elif set(written) != {*WAYS}:
+        expected = "both directions, {forward: ..., reverse: ...}"
+        fix = f"'forward_{key}' and 'reverse_{key}' can be given alone"
+        raise Invalid(Mistake(got(dict(written)), expected, fix, Place(key=(key, *place))))
+    else:
+        pair = dict(written)
+    for way, value in pair.items():
+        where: tuple[str | int, ...] = (key, *place, way) if is_pair(written) else (key, *place)
+        if not isinstance(value, list | Mapping):
+            with keys_below(*where):
+                AXES[key].quantity.parse(value)
+        elif place:
+            fix = f"'forward_{key}' and 'reverse_{key}' take lists and ranges"
+            raise Invalid(Mistake(got(value), "one value of each direction", fix, Place(key=where)))
+    return pair
 
 
 def _by_step(begin: Decimal, end: Decimal, written: Mapping[str, object], quantity: Quantity) -> list[Decimal]:
@@ -204,8 +269,9 @@ def _check_distinct(values: list[Any]) -> list[Any]:
 class OneOrMany:
     """A list as it is written: its one value, or several; with ranges if its axis has any."""
 
-    def __init__(self, has_ranges: bool = False) -> None:
-        self._has_ranges = has_ranges
+    def __init__(self, has_ranges: bool = False, has_pairs: bool = False) -> None:
+        """`has_pairs`: it may have a value for each direction."""
+        self._has_ranges, self._has_pairs = has_ranges, has_pairs
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         many = handler(core)
@@ -213,7 +279,31 @@ class OneOrMany:
         if not self._has_ranges:
             return {"anyOf": [one, many | {"uniqueItems": True}]}
         a_range = range_schema(one)
-        return {"anyOf": [one, a_range, many | {"uniqueItems": True, "items": {"anyOf": [one, a_range]}}]}
+        plain = {"anyOf": [one, a_range, many | {"uniqueItems": True, "items": {"anyOf": [one, a_range]}}]}
+        if not self._has_pairs:
+            return plain
+        items = {"anyOf": [one, a_range, _pair_schema(one)]}
+        return {"anyOf": [one, a_range, many | {"uniqueItems": True, "items": items}, _pair_schema(plain)]}
+
+
+def _pair_schema(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of values for each direction; `value` is that of one."""
+    properties = {way: dict(value) for way in WAYS}
+    return {"type": "object", "properties": properties, "required": [*WAYS], "additionalProperties": False}
+
+
+def _percent_read(value: object) -> object:
+    return parse_probability(value) if isinstance(value, str) and "%" in value else value
+
+
+class OrPercent:
+    """A probability that may also be written in percent, as text."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_before_validator_function(_percent_read, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [handler(core), {"type": "string", "pattern": f"^ *{PERCENT} *$", "examples": ["1 %"]}]}
 
 
 class OneOrByAxis:
@@ -271,13 +361,14 @@ def require_parameters(value: object) -> object:
     return value
 
 
-def _axis(quantity: Quantity) -> tuple[BeforeValidator, AfterValidator, object, OneOrMany]:
-    """An axis of quantities: one value, a list of several, or ranges of them."""
+def _axis(quantity: Quantity, has_pairs: bool = False) -> tuple[BeforeValidator, AfterValidator, object, OneOrMany]:
+    """An axis of quantities: one value, a list of several, or ranges of them; of a link, also pairs."""
 
     def read(written: object) -> object:
         return one_or_many(with_ranges_expanded(written, quantity))
 
-    return BeforeValidator(read), AfterValidator(_check_distinct), Field(min_length=1), OneOrMany(has_ranges=True)
+    many = OneOrMany(has_ranges=True, has_pairs=has_pairs)
+    return BeforeValidator(read), AfterValidator(_check_distinct), Field(min_length=1), many
 
 
 _TIME_UNITS = "[nu\u00b5\u03bcm]?s|min|h"
@@ -287,17 +378,20 @@ Size = Annotated[int, *_written(SIZE, "B|kB|MB|GB", "100 kB"), Field(gt=0, le=LA
 Rate = Annotated[float | None, *_written(RATE, "[kMGT]?bit/s", "10 Mbit/s", UNLIMITED)]
 Delay = Annotated[int, *_written(DELAY, _TIME_UNITS, "25 ms")]
 Duration = Annotated[int, *_written(DURATION, _TIME_UNITS, "600 s")]
-Probability = Annotated[float, Field(ge=0, le=1)]
+Probability = Annotated[float, OrPercent(), Field(ge=0, le=1)]
 Value = TypeVar("Value")
 Parameter = int | float | str
 Axis = Annotated[
     list[Value], BeforeValidator(one_or_many), AfterValidator(_check_distinct), Field(min_length=1), OneOrMany()
 ]
 SizeAxis = Annotated[list[Size], *_axis(SIZE)]
-RateAxis = Annotated[list[Rate], *_axis(RATE)]
-DelayAxis = Annotated[list[Delay], *_axis(DELAY)]
+RateAxis = Annotated[list[Rate], *_axis(RATE, has_pairs=True)]
+DelayAxis = Annotated[list[Delay], *_axis(DELAY, has_pairs=True)]
 DurationAxis = Annotated[list[Duration], *_axis(DURATION)]
-ProbabilityAxis = Annotated[list[Probability], *_axis(PROBABILITY)]
+ProbabilityAxis = Annotated[list[Probability], *_axis(PROBABILITY, has_pairs=True)]
+RateOneWay = Annotated[list[Rate], *_axis(RATE)]
+DelayOneWay = Annotated[list[Delay], *_axis(DELAY)]
+ProbabilityOneWay = Annotated[list[Probability], *_axis(PROBABILITY)]
 _NAME = "^[a-z0-9][a-z0-9-]*$"
 
 

@@ -135,11 +135,22 @@ def parse_duration_ns(text: object) -> int:
     return duration_ns
 
 
+PERCENT = r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,2})? *%"
+"""A probability in percent, as a regular expression."""
+
+
 def parse_probability(value: object) -> float:
-    """A probability. Raises Invalid for anything but a number from 0 to 1."""
+    """A probability: a number from 0 to 1, or text in percent, "1 %". Raises Invalid for anything else."""
+    if isinstance(value, str) and re.fullmatch(PERCENT, plain := value.translate(_SAME_CHARACTER).strip(), re.ASCII):
+        value = float(Decimal(plain.rstrip("% ")) / 100)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise Invalid(Mistake(got(value), "a number from 0 to 1"))
+        raise Invalid(Mistake(got(value), 'a number from 0 to 1, or percent as in "1 %"'))
     return value
+
+
+def parse_probability_argument(text: str) -> float:
+    """A probability in an argument of a command, "0.01" or "1 %". Raises Invalid, or ValueError for other text."""
+    return parse_probability(text if "%" in text else float(text))
 
 
 def parse_number(value: object) -> int | float:
@@ -188,7 +199,7 @@ SIZE = Quantity(parse_size_bytes, format_size, is_whole=True)
 RATE = Quantity(parse_rate_or_unlimited, format_rate_or_unlimited)
 DELAY = Quantity(parse_delay_ns, format_delay, is_whole=True)
 DURATION = Quantity(parse_duration_ns, format_delay, is_whole=True)
-PROBABILITY = Quantity(parse_probability, parse_argument=float)
+PROBABILITY = Quantity(parse_probability, parse_argument=parse_probability_argument)
 NAME = Quantity(parse_name, parse_argument=str)
 NUMBER = Quantity(parse_number)
 

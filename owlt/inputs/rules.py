@@ -7,18 +7,22 @@ belongs to `orchestrator.planning.grid`, checking assertions to `reports.answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, TypeAdapter, WithJsonSchema
 
-from owlt.inputs.axes import AXES, QUANTITIES
+from owlt.inputs.axes import AXES, QUANTITIES, Axis
 from owlt.inputs.axis_values import (
     DelayAxis,
+    DelayOneWay,
     DurationAxis,
     ProbabilityAxis,
+    ProbabilityOneWay,
     RateAxis,
+    RateOneWay,
     SizeAxis,
+    in_directions,
     is_range,
     one_or_many,
     with_ranges_expanded,
@@ -32,13 +36,14 @@ AxisValues = dict[str, list[Any]]
 
 
 def _read_together(written: object) -> AxisValues:
-    axes = _read_axes(written, QUANTITIES, _listed)
+    axes = _read_axes(written, QUANTITIES, _values)
     lengths = {axis: len(values) for axis, values in axes.items()}
     counted = ", ".join(f"{count} of {axis}" for axis, count in lengths.items())
     if len(axes) < 2:
         raise Invalid(Mistake(f"got {', '.join(axes) or 'nothing'} alone", "two or more axes that vary together"))
     if len(set(lengths.values())) > 1:
         raise Invalid(Mistake(f"got {counted}", "the same number of values for each axis"))
+    _require_distinct([", ".join(map(str, row)) for row in zip(*axes.values(), strict=True)])
     return axes
 
 
@@ -66,7 +71,7 @@ def _read_axes(written: object, known: Collection[str], read: Callable[[object, 
         raise Invalid(Mistake(got(written), "axes with their values, such as {delay: 25 ms}"))
     axes: AxisValues = {}
     mistakes: list[Mistake] = []
-    for axis, values in written.items():
+    for axis, values in _with_directions(written, vary_together=read is _values).items():
         if axis not in known:
             mistakes.append(unknown_key(Place(key=(str(axis),)), known))
             continue
@@ -80,14 +85,35 @@ def _read_axes(written: object, known: Collection[str], read: Callable[[object, 
     return axes
 
 
-def _listed(written: object, quantity: Quantity) -> list[Any]:
+def _with_directions(written: Mapping[str, Any], vary_together: bool = False) -> dict[str, Any]:
+    """Axes with those of the two directions instead of pairs; a list of pairs only in a group that varies together."""
+    axes, groups = in_directions(written)
+    for pairs in groups:
+        if not vary_together:
+            problem = f"a list of pairs for {' and '.join(pairs)}"
+            raise Invalid(Mistake(problem, "one value {forward: ..., reverse: ...}", "write a rule for each of them"))
+        axes |= pairs
+    return axes
+
+
+def _values(written: object, quantity: Quantity) -> list[Any]:
     """Values as they are written in plan.json, ranges expanded."""
     values = list(_each(with_ranges_expanded(written, quantity), quantity))
     if not values:
         raise Invalid(Mistake(got(written), "at least one value"))
+    return values
+
+
+def _listed(written: object, quantity: Quantity) -> list[Any]:
+    """The same, each value once."""
+    values = _values(written, quantity)
+    _require_distinct(values)
+    return values
+
+
+def _require_distinct(values: Sequence[Any]) -> None:
     if repeated := [value for place, value in enumerate(values) if value in values[:place]]:
         raise Invalid(Mistake(f"{repeated[0]} is listed twice", "each value once"))
-    return values
 
 
 def listed_or_interval(written: object, quantity: Quantity) -> list[Any]:
@@ -133,12 +159,13 @@ _TYPES: dict[Quantity, Any] = {
     DELAY: DelayAxis,
     PROBABILITY: ProbabilityAxis,
 }
+_ONE_WAY: dict[Quantity, Any] = {RATE: RateOneWay, DELAY: DelayOneWay, PROBABILITY: ProbabilityOneWay}
 
 
-def _axis_schema(quantity: Quantity) -> dict[str, Any]:
-    if quantity is NAME:
+def _axis_schema(axis: Axis) -> dict[str, Any]:
+    if axis.quantity is NAME:
         return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
-    return TypeAdapter(_TYPES[quantity]).json_schema()
+    return TypeAdapter((_ONE_WAY if axis.way else _TYPES)[axis.quantity]).json_schema()
 
 
 def _schema(axes: Mapping[str, Any], least: int = 1) -> WithJsonSchema:
@@ -148,18 +175,18 @@ def _schema(axes: Mapping[str, Any], least: int = 1) -> WithJsonSchema:
 
 
 def _with_interval(axis: dict[str, Any]) -> dict[str, Any]:
-    one, _, many = axis["anyOf"]
+    one, _, many, *pairs = axis["anyOf"]
     ends = {"from": one | {"description": "the least value"}, "to": one | {"description": "the greatest value"}}
     interval = {"type": "object", "properties": ends, "additionalProperties": False, "minProperties": 1}
-    return {"anyOf": [one, interval, many]}
+    return {"anyOf": [one, interval, many, *pairs]}
 
 
-_AXIS_SCHEMAS = {key: _axis_schema(axis.quantity) for key, axis in AXES.items()}
-_OF_QUANTITIES = {axis: _AXIS_SCHEMAS[axis] for axis in QUANTITIES}
-INTERVAL_SCHEMAS = _AXIS_SCHEMAS | {axis: _with_interval(schema) for axis, schema in _OF_QUANTITIES.items()}
+AXIS_SCHEMAS = {key: _axis_schema(axis) for key, axis in AXES.items()}
+_OF_QUANTITIES = {axis: AXIS_SCHEMAS[axis] for axis in QUANTITIES}
+INTERVAL_SCHEMAS = AXIS_SCHEMAS | {axis: _with_interval(schema) for axis, schema in _OF_QUANTITIES.items()}
 """The values and intervals of each axis, as `listed_or_interval` reads them."""
 Together = Annotated[AxisValues, BeforeValidator(_read_together), _schema(_OF_QUANTITIES, least=2)]
-Include = Annotated[AxisValues, BeforeValidator(_read_include), _schema(_AXIS_SCHEMAS)]
+Include = Annotated[AxisValues, BeforeValidator(_read_include), _schema(AXIS_SCHEMAS)]
 Exclude = Annotated[
     AxisValues,
     BeforeValidator(_read_exclude),
@@ -172,7 +199,7 @@ Baseline = Annotated[
     WithJsonSchema(
         {
             "type": "object",
-            "properties": {"every": _EVERY, **_AXIS_SCHEMAS},
+            "properties": {"every": _EVERY, **AXIS_SCHEMAS},
             "required": ["every"],
             "minProperties": 2,
             "additionalProperties": False,
@@ -217,6 +244,7 @@ ASSERTION_KEYS = ("measure", "statistic", *BOUNDS, "of", *AXES)
 def _read_assertion(written: object) -> dict[str, Any]:
     if not isinstance(written, dict) or "measure" not in written:
         raise Invalid(Mistake(got(written), "'measure' and a bound, such as {measure: goodput, at_least: 1 Mbit/s}"))
+    written = _with_directions(written)
     mistakes = [unknown_key(Place(key=(str(key),)), ASSERTION_KEYS) for key in written if key not in ASSERTION_KEYS]
     assertion: dict[str, Any] = {}
     for key, value in written.items():

@@ -7,26 +7,30 @@ says what this machine is missing for them.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from owlt.inputs.axes import LOADS, OF_THE_LINK
+from owlt.inputs.axes import BOTH_WAYS, LOADS, WAYS
 from owlt.inputs.axis_values import (
     Axis,
     Delay,
     DelayAxis,
+    DelayOneWay,
     DurationAxis,
     Name,
     OneOrByAxis,
     OneOrMany,
     Parameter,
     ProbabilityAxis,
+    ProbabilityOneWay,
     Rate,
     RateAxis,
+    RateOneWay,
     SizeAxis,
     as_left_out,
     by_axis,
+    in_directions,
     one_or_many,
     require_parameters,
 )
@@ -130,7 +134,9 @@ class Sweep(BaseModel):
 
     The grid is the product of `implementations`, `file_size` or `duration`, `channel`, `rate`, `delay` (one way) and
     `packet_error_rate`, each a value, a list or a range, and of every parameter that has several values; `together`,
-    `exclude` and `include` make it a part of that product (`orchestrator.planning.grid`). Every permutation runs
+    `exclude` and `include` make it a part of that product (`orchestrator.planning.grid`). Rate, delay and packet error
+    rate can be given for each direction, by keys with `forward_` or `reverse_` in front, or as a value {forward: ...,
+    reverse: ...}, which becomes these keys; in a list, such values vary together. Every permutation runs
     `repetitions` times, all runs in an order drawn from `seed`. `channel` names profiles; without it, rate, delay and
     packet error rate make the channel, the same both ways. With it, the given values replace those of the profile, in
     both directions.
@@ -183,13 +189,23 @@ class Sweep(BaseModel):
             description="rate in both directions, with its unit: bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s; or unlimited"
         ),
     ] = None
+    forward_rate: Annotated[RateOneWay | None, Field(description="rate from sender to receiver")] = None
+    reverse_rate: Annotated[RateOneWay | None, Field(description="rate from receiver to sender")] = None
     delay: Annotated[
         DelayAxis | None,
         Field(description="one-way delay in both directions, with its unit: ns, us, ms, s, min, h"),
     ] = None
+    forward_delay: Annotated[DelayOneWay | None, Field(description="delay from sender to receiver")] = None
+    reverse_delay: Annotated[DelayOneWay | None, Field(description="delay from receiver to sender")] = None
     packet_error_rate: Annotated[
         ProbabilityAxis | None,
-        Field(description="probability, 0 to 1, that one bit of a frame is flipped, in both directions"),
+        Field(description="probability, 0 to 1 or in percent, that one bit of a frame is flipped, in both directions"),
+    ] = None
+    forward_packet_error_rate: Annotated[
+        ProbabilityOneWay | None, Field(description="packet error rate from sender to receiver")
+    ] = None
+    reverse_packet_error_rate: Annotated[
+        ProbabilityOneWay | None, Field(description="packet error rate from receiver to sender")
     ] = None
     together: Annotated[
         list[Together],
@@ -260,6 +276,18 @@ class Sweep(BaseModel):
         ),
     ] = 9
 
+    @model_validator(mode="before")
+    @classmethod
+    def _replace_pairs(cls, written: Any) -> Any:
+        """The keys of each direction instead of values for both."""
+        if not isinstance(written, dict):
+            return written
+        axes, together = in_directions(written)
+        if together:
+            others = one_or_many(axes.get("together", []))
+            axes["together"] = [*(others if isinstance(others, list) else []), *together]
+        return axes
+
     @model_validator(mode="after")
     def _check_axes(self) -> Self:
         loads = [axis for axis in LOADS if self.gives(axis)]
@@ -270,7 +298,9 @@ class Sweep(BaseModel):
             expected = "either 'file_size' or 'duration'"
             fix = "write one of them; a sweep of its own can have the other"
             raise Invalid(Mistake("a sweep with both", expected, fix, Place(key=("duration",))))
-        missing = [name for name in OF_THE_LINK if not self.gives(name)]
+        ways = {name: [way for way in WAYS if not self.gives_way(way, name)] for name in BOTH_WAYS}
+        missing = [name for name, none in ways.items() if len(none) == len(WAYS)]
+        missing += [f"{none[0]}_{name}" for name, none in ways.items() if len(none) == 1]
         if self.channel is None and missing:
             expected = "all three of rate, delay and packet_error_rate, or a channel profile"
             fix = "add what is missing, or 'channel: NAME'"
@@ -284,6 +314,13 @@ class Sweep(BaseModel):
             for group, axes in enumerate(self.together)
             for axis in axes
             if getattr(self, axis) is not None or any(axis in other for other in self.together[:group])
+        ]
+        mistakes += [
+            Mistake("is given twice", "each axis once", f"write 'forward_{key}' and 'reverse_{key}', or '{key}'", place)
+            for key in BOTH_WAYS
+            for way in WAYS
+            if self.gives(key) and self.gives(f"{way}_{key}")
+            for place in [Place(key=(f"{way}_{key}",))]
         ]
         if mistakes:
             raise Invalid(*mistakes)
@@ -310,6 +347,10 @@ class Sweep(BaseModel):
     def gives(self, axis: str) -> bool:
         """Whether the sweep has values of an axis, alone or together with others."""
         return getattr(self, axis) is not None or any(axis in axes for axes in self.together)
+
+    def gives_way(self, way: str, axis: str) -> bool:
+        """Whether the sweep has values of an axis of a link in a direction, for both or for this one."""
+        return self.gives(axis) or self.gives(f"{way}_{axis}")
 
     @property
     def channel_names(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ How a sweep becomes a plan belongs to `orchestrator.planning.plan`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -112,7 +111,7 @@ class PlanFile(BaseModel, Generic[Channel]):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: Literal[8] = 8
+    schema_version: Literal[9] = 9
     sweep: Sweep
     implementations: dict[str, Implementation]
     """The implementations by name, in the order of the sweep; a variant for each value of a parameter that it
@@ -143,10 +142,9 @@ class PlanFile(BaseModel, Generic[Channel]):
         channels = self.sweep.channel_names
         return (
             channels.index(permutation.channel_name) if permutation.channel_name in channels else len(channels),
-            math.inf if permutation.rate_bps is None else permutation.rate_bps,
-            permutation.delay_ns,
+            *permutation.places("rate", "reverse_rate", "delay", "reverse_delay"),
             permutation.load,
-            permutation.packet_error_rate,
+            *permutation.places("packet_error_rate", "reverse_packet_error_rate"),
             implementations.index(permutation.implementation),
         )
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
+from owlt.inputs.axes import AXES
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
-from owlt.inputs.quantities import format_delay, format_rate_or_unlimited, format_size
+from owlt.inputs.quantities import UNLIMITED, format_delay, format_rate, format_rate_or_unlimited, format_size
 from owlt.results.plain_files import FileName, read_json, write_whole
 from owlt.results.upgrades import RECORD_STEPS, NewerVersion, current_version, upgraded
 
@@ -282,9 +284,11 @@ class Permutation(BaseModel):
     """One point of the grid: a box in a plot. `rate_bps` None is an unlimited channel.
 
     Of a channel that has a name, rate, delay and packet error rate are those of its forward link at the beginning.
+    Those of the reverse link are None where they are the forward link's, or the sweep leaves them to the profile; an
+    unlimited rate of its own is infinite.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     implementation: str
     file_size_bytes: int | None = None
@@ -293,8 +297,11 @@ class Permutation(BaseModel):
     """None if a file is sent."""
     channel_name: str = ""
     rate_bps: float | None
+    reverse_rate_bps: float | None = None
     delay_ns: int
+    reverse_delay_ns: int | None = None
     packet_error_rate: float
+    reverse_packet_error_rate: float | None = None
 
     @property
     def load(self) -> int:
@@ -323,19 +330,33 @@ class Permutation(BaseModel):
         """The point of the grid that it shares with other implementations, as a part of a file name."""
         exact = format_size(self.load) if self.duration_ns is None else format_delay(self.duration_ns)
         load = exact.replace(" ", "")
-        rate = format_rate_or_unlimited(self.rate_bps).replace("bit/s", "bps").replace(" ", "")
-        delay = format_delay(self.delay_ns).replace(" ", "")
-        errors = f"_per{self.packet_error_rate:g}" if self.packet_error_rate or not self.channel_name else ""
         channel = f"{self.channel_name}_" if self.channel_name else ""
-        return f"{load}_{channel}{rate}_{delay}{errors}"
+        errors = f"_per{self.packet_error_rate:g}" if self.packet_error_rate or not self.channel_name else ""
+        back = "".join(f"_reverse-{text}" for text in self.reverse_texts)
+        slug = f"{load}_{channel}{format_rate_or_unlimited(self.rate_bps)}_{format_delay(self.delay_ns)}{errors}{back}"
+        return slug.replace("bit/s", "bps").replace("PER ", "per").replace(" ", "")
+
+    @property
+    def reverse_texts(self) -> list[str]:
+        """The values of the reverse link that are its own, as in a sweep file: "64 kbit/s", "10 ms", "PER 0"."""
+        rate_bps, delay_ns, error_rate = self.reverse_rate_bps, self.reverse_delay_ns, self.reverse_packet_error_rate
+        return [
+            *([] if rate_bps is None else [UNLIMITED if rate_bps == inf else format_rate(rate_bps)]),
+            *([] if delay_ns is None else [format_delay(delay_ns)]),
+            *([] if error_rate is None else [f"PER {error_rate:g}"]),
+        ]
+
+    def places(self, *keys: str) -> tuple[float, ...]:
+        """The values on some axes of the links, for an order of points; no value is the highest."""
+        return tuple(inf if (value := AXES[key].of(self)) is None else value for key in keys)
 
 
 class RunRecord(BaseModel):
     """One run. Times are nanoseconds of the rig's clock since 1970; on a virtual clock they are virtual."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
-    schema_version: Literal[9] = 9
+    schema_version: Literal[10] = 10
     run_id: FileName
     sweep: str
     implementation: str
@@ -353,6 +374,10 @@ class RunRecord(BaseModel):
     rate_bps: float | None
     """None: unlimited."""
     packet_error_rate: float
+    reverse_rate_bps: float | None = None
+    """As in a permutation; also the next two."""
+    reverse_delay_ns: int | None = None
+    reverse_packet_error_rate: float | None = None
     repetition: int
     order: int
     seed: int

@@ -144,9 +144,9 @@ def _plan_3(plan: Values) -> dict[str, Any]:
     return {**plan, "history": []}
 
 
-def _new_keys(plan: Values) -> dict[str, Any]:
-    """A version that has new keys only: older plans have their defaults."""
-    return {**plan}
+def _new_keys(values: Values) -> dict[str, Any]:
+    """A version that has new keys only: older files have their defaults."""
+    return {**values}
 
 
 def _with_channels(plan: Values) -> dict[str, Any]:
@@ -205,6 +205,7 @@ RECORD_STEPS: Steps = {
     6: _record_7,
     7: _record_8,
     8: _record_9,
+    9: _new_keys,  # values of the reverse link at a point of the grid
 }
 PLAN_STEPS: Steps = {
     1: _plan_2,
@@ -214,6 +215,7 @@ PLAN_STEPS: Steps = {
     5: _new_keys,  # assertions, which plans of version 5 may have too
     6: _new_keys,  # how an implementation fails beyond a known limit
     7: _new_keys,  # ECN marking
+    8: _new_keys,  # values of the reverse link
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

@@ -77,9 +77,9 @@ class Assertion:
 
     def is_about(self, point: Point, implementation: str) -> bool:
         """Whether it applies to a permutation; an implementation includes its variants."""
-        fields = point._asdict() | {"implementation": implementation}
         return implementation != self.reference and all(
-            matches(axis, fields[AXES[axis].field], values) for axis, values in self.values.items()
+            matches(key, implementation if key == "implementations" else AXES[key].of(point), values)
+            for key, values in self.values.items()
         )
 
     @property
@@ -219,7 +219,7 @@ class Finding:
         return {
             "assertion": self.assertion.what,
             "where": self.assertion.where,
-            **self.point._asdict(),
+            **self.point.values,
             "implementation": self.implementation,
             "verdict": self.verdict,
             "value": self.value,
@@ -233,6 +233,9 @@ class Finding:
 def point_text(point: Point) -> str:
     """A cell in words, with all its dimensions."""
     channel = point.channel_name or f"{rate_text(point.rate_bps)}, {delay_text(point.delay_ns)}"
+    if not point.channel_name:
+        own = [axis for axis in AXES.values() if axis.way == "reverse" and axis.is_own(point)]
+        channel = ", ".join([channel, *(named_axis_text(axis, axis.of(point)) for axis in own)])
     load = (
         size_text(point.file_size_bytes) if point.file_size_bytes is not None else duration_text(point.duration_ns or 0)
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Any
 
-from owlt.inputs.axes import AXES, CONDITIONS, LOADS, OF_THE_LINK, QUANTITIES, Axis
+from owlt.inputs.axes import AXES, LOADS, OF_THE_LINK, QUANTITIES, Axis, conditions_of
 from owlt.inputs.quantities import NAME
 from owlt.reports.answer.verdicts import Verdict
 from owlt.reports.comparison.cells import Point
@@ -76,7 +76,7 @@ def dimensions_of(points: Sequence[Point]) -> tuple[Dimension, ...]:
         return bool(points[0].channel_name) and all(len(values) == 1 for values in by_channel.values())
 
     dimensions = []
-    for key in CONDITIONS:
+    for key in conditions_of(points):
         axis = AXES[key]
         values = list(dict.fromkeys(axis.of(point) for point in points))
         if key in QUANTITIES:
@@ -154,7 +154,7 @@ def _phrase(box: _Box, dimensions: Sequence[Dimension]) -> str:
     )
 
 
-ACROSS = ("packet_error_rate", *LOADS)
+ACROSS = ("packet_error_rate", "forward_packet_error_rate", *LOADS)
 """The dimensions of the columns; the others are those of the rows."""
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from owlt.inputs.axes import AXES, CONDITIONS, fields_of
 from owlt.reports.comparison.estimates import Box, Interval, PlainRun, median_interval
 from owlt.reports.comparison.metrics import FURTHER, METRICS, Metric
 from owlt.reports.results.load import Results
@@ -18,7 +19,9 @@ from owlt.results.record import Permutation
 
 
 class Point(NamedTuple):
-    """A channel, and a file size or a duration. `rate_bps` None: unlimited."""
+    """A channel, and a file size or a duration. `rate_bps` None: unlimited; values of the reverse link as in a
+    permutation, those of a profile included.
+    """
 
     channel_name: str
     rate_bps: float | None
@@ -27,6 +30,19 @@ class Point(NamedTuple):
     """None: data was sent for a duration."""
     packet_error_rate: float
     duration_ns: int | None = None
+    reverse_rate_bps: float | None = None
+    reverse_delay_ns: int | None = None
+    reverse_packet_error_rate: float | None = None
+
+    @classmethod
+    def of_row(cls, row: Row) -> Point:
+        """The point of a row of the table of runs."""
+        return cls(**fields_of({key: row[AXES[key].field] for key in CONDITIONS}))
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of all axes by the columns of the table of runs."""
+        return {AXES[key].field: AXES[key].of(self) for key in CONDITIONS}
 
 
 @dataclass(frozen=True)
@@ -123,7 +139,7 @@ def cells_of(rows: Iterable[Row]) -> list[Cell]:
     """The cells of a table, in its order. An implementation that is not planned in a cell is not in it."""
     by_point: dict[Point, dict[str, list[Row]]] = {}
     for row in rows:
-        point = Point(*(row[name] for name in Point._fields))
+        point = Point.of_row(row)
         by_point.setdefault(point, {}).setdefault(row["implementation"], []).append(row)
     return [
         Cell(point, {name: Sample(tuple(of_name)) for name, of_name in samples.items()})

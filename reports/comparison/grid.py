@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from owlt.inputs.axes import AXES, Axis
+from owlt.inputs import quantities
+from owlt.inputs.axes import AXES, OF_THE_LINK, Axis, conditions_of, fields_of
 from owlt.reports.results.channels import channel_head, rates_text
 from owlt.reports.results.load import Results
 from owlt.reports.units import axis_text, delay_text, listed, named_axis_text, rate_text
@@ -17,9 +19,10 @@ from owlt.results.record import Permutation
 class FigureAxis:
     """An axis of the grid that figures are drawn against, its values as categories."""
 
-    of_grid: Axis
+    of_grid: Axis = field(compare=False)
+    """That of both directions of a link, or of the forward one if they differ in the sweep."""
     slug: str
-    several: str
+    several: str = field(compare=False)
     """The words before a list of its values."""
 
     @property
@@ -60,6 +63,10 @@ DURATION = FigureAxis(AXES["duration"], "duration", "durations of")
 DELAY = FigureAxis(AXES["delay"], "delay", "one-way delays of")
 
 
+Reverse = tuple[tuple[str, Any], ...]
+"""Values of the reverse link by the keys of their axes."""
+
+
 @dataclass(frozen=True)
 class GridPlace:
     """The channel that the boxes of a row of panels share, without error rates that the sweep varies."""
@@ -69,6 +76,8 @@ class GridPlace:
     delay_ns: int
     own_error_rate: float | None
     """None if the sweep gives the error rates."""
+    reverse: Reverse
+    """Those that the sweep gives, unless they are the forward link's everywhere."""
     text: str
     """The heading of the row."""
     caption: str
@@ -76,16 +85,15 @@ class GridPlace:
 
     def point(self, implementation: str, values: Mapping[FigureAxis, float | None]) -> Permutation:
         """The point of the grid with these values; others are those of the place, as is an error rate of None."""
-        return Permutation.model_validate(
-            {
-                "implementation": implementation,
-                "channel_name": self.channel_name,
-                "rate_bps": self.rate_bps,
-                "delay_ns": self.delay_ns,
-                "packet_error_rate": self.own_error_rate,
-                **{axis.field: value for axis, value in values.items() if value is not None},
-            }
-        )
+        own = {
+            "implementations": implementation,
+            "channel": self.channel_name,
+            "rate": self.rate_bps,
+            "delay": self.delay_ns,
+            "packet_error_rate": self.own_error_rate,
+        }
+        given = {axis.of_grid.both or axis.of_grid.key: value for axis, value in values.items() if value is not None}
+        return Permutation.model_validate(fields_of({**own, **given, **dict(self.reverse)}))
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,8 @@ class Group:
 
     places: tuple[GridPlace, ...]
     text: str
+    rate_text: str
+    """The rate; "" of named channels."""
     panels_text: str
     """The caption text if each place is a panel."""
     file_text: str
@@ -115,22 +125,34 @@ class Grid:
     """The file sizes, or the durations."""
     error_rates: tuple[float, ...]
     groups: tuple[Group, ...]
+    link: tuple[tuple[str, str], ...]
+    """The axes of the links that the sweep gives, and their values in words."""
+    columns: tuple[Axis, ...]
+    """The axes with more than one value, for the columns of a table; the error rate changes fastest."""
+    error_axis: FigureAxis
+    """ERROR_RATE, in words."""
 
     @classmethod
     def of(cls, results: Results) -> Grid:
         """The grid of a sweep."""
         points, sweep = results.planned, results.sweep
         named = bool(sweep.channel_names)
+        given = [AXES[key] for key in conditions_of(points) if key not in OF_THE_LINK or _gives(results, key)]
+        axes = sorted(given, key=lambda axis: axis.quantity is quantities.PROBABILITY)
+        error = next((axis for axis in axes if axis.field == "packet_error_rate"), ERROR_RATE.of_grid)
         return cls(
             channels=sweep.channel_names,
-            rates=() if named and not sweep.gives("rate") else tuple(dict.fromkeys(point.rate_bps for point in points)),
-            delays=() if named and not sweep.gives("delay") else tuple(sorted({point.delay_ns for point in points})),
+            rates=tuple(dict.fromkeys(point.rate_bps for point in points)) if _gives(results, "rate") else (),
+            delays=tuple(sorted({point.delay_ns for point in points})) if _gives(results, "delay") else (),
             load_axis=_load_axis(results),
             loads=tuple(sorted({point.load for point in points})),
-            error_rates=()
-            if _has_own_errors(results)
-            else tuple(sorted({point.packet_error_rate for point in points})),
+            error_rates=tuple(sorted({point.packet_error_rate for point in points}))
+            if _gives(results, "packet_error_rate")
+            else (),
             groups=(_named_group(results),) if named else _groups_by_rate(results),
+            link=tuple(_link_words(axis, points) for axis in axes if axis.key in OF_THE_LINK),
+            columns=tuple(axis for axis in axes if len({axis.of(point) for point in points}) > 1),
+            error_axis=FigureAxis(error, ERROR_RATE.slug, error.label) if error.way else ERROR_RATE,
         )
 
     def along(self, axis: FigureAxis) -> tuple[float, ...]:
@@ -139,12 +161,16 @@ class Grid:
 
     def other(self, axis: FigureAxis) -> FigureAxis:
         """The axis that gives columns or figures if figures are drawn against the given one."""
-        return self.load_axis if axis == ERROR_RATE else ERROR_RATE
+        return self.load_axis if axis == ERROR_RATE else self.error_axis
+
+    def worded(self, axis: FigureAxis) -> FigureAxis:
+        """An axis in words of this sweep, in which the directions of the links may differ."""
+        return self.error_axis if axis == ERROR_RATE else axis
 
     @property
     def axes(self) -> list[FigureAxis]:
         """The axes with more than one value, without the delay; if there is none, the first with a value."""
-        axes = [axis for axis in (ERROR_RATE, self.load_axis) if self.along(axis)]
+        axes = [axis for axis in (self.error_axis, self.load_axis) if self.along(axis)]
         return [axis for axis in axes if len(self.along(axis)) > 1] or axes[:1]
 
 
@@ -152,45 +178,80 @@ def _load_axis(results: Results) -> FigureAxis:
     return FILE_SIZE if all(point.duration_ns is None for point in results.planned) else DURATION
 
 
-def _has_own_errors(results: Results) -> bool:
-    return bool(results.sweep.channel_names) and not results.sweep.gives("packet_error_rate")
+def _gives(results: Results, key: str) -> bool:
+    """Whether the sweep gives the values of an axis of the links; else each channel has its own."""
+    axis, sweep = AXES[key], results.sweep
+    return not sweep.channel_names or sweep.gives_way(axis.way or "forward", axis.both or key)
+
+
+def _link_words(axis: Axis, points: Iterable[Permutation]) -> tuple[str, str]:
+    """The name of an axis of the links, and its values in words."""
+    values = dict.fromkeys(axis.of(point) for point in points)
+    texts = ", ".join(axis_text(axis, value) for value in values)
+    ways = "" if axis.way else ", each way" if axis.quantity is quantities.DELAY else ", both ways"
+    return axis.label[0].upper() + axis.label[1:], texts + ways
+
+
+def _reverse(results: Results, point: Permutation) -> Reverse:
+    """The values of the reverse link that a place has."""
+    shown, sweep = conditions_of(results.planned), results.sweep
+    reverse = (axis for axis in AXES.values() if axis.way == "reverse")
+    is_given = sweep.gives if sweep.channel_names else shown.__contains__
+    return tuple((axis.key, axis.of(point)) for axis in reverse if is_given(axis.key))
+
+
+def _reverse_text(reverse: Reverse) -> str:
+    return "".join(f", {named_axis_text(AXES[key], value)}" for key, value in reverse)
+
+
+def _reverse_file_text(reverse: Reverse) -> str:
+    return _reverse_text(reverse).replace(",", "").replace(" ", "-")
 
 
 def _groups_by_rate(results: Results) -> tuple[Group, ...]:
-    """A figure for each rate, with a row for each delay."""
+    """A figure for each rate, with a row for each delay, and for each reverse link that differs."""
     rates = dict.fromkeys(point.rate_bps for point in results.planned)
     delays = sorted({point.delay_ns for point in results.planned})
+    reverses = list(dict.fromkeys(_reverse(results, point) for point in results.planned))
+    shown = conditions_of(results.planned)
+    one_way, both_ways = "one way" if "delay" in shown else "forward", "both ways" if "rate" in shown else "forward"
 
-    def place(rate: float | None, delay: int) -> GridPlace:
-        text = f"{delay_text(delay)} one way"
+    def place(rate: float | None, delay: int, reverse: Reverse) -> GridPlace:
+        text, back = f"{delay_text(delay)} {one_way}", _reverse_text(reverse)
         return GridPlace(
             channel_name="",
             rate_bps=rate,
             delay_ns=delay,
             own_error_rate=None,
-            text=text,
-            caption=f"{text}, {rate_text(rate)} both ways",
-            file_text=f"{delay_text(delay)}-{rate_text(rate)}",
+            reverse=reverse,
+            text=text + back,
+            caption=f"{text}, {rate_text(rate)} {both_ways}{back}",
+            file_text=f"{delay_text(delay)}-{rate_text(rate)}{_reverse_file_text(reverse)}",
         )
 
-    rows = listed([delay_text(delay) for delay in delays])
-    return tuple(
-        Group(
-            places=tuple(place(rate, delay) for delay in delays),
-            text=f"{rate_text(rate)} both ways; rows: one-way delay {rows}",
-            panels_text=f"{rate_text(rate)} both ways; panels: one-way delay {rows}",
+    def group(rate: float | None) -> Group:
+        several = len(reverses) > 1
+        rate_words = f"{rate_text(rate)} {both_ways}{'' if several else _reverse_text(reverses[0])}"
+        rows = f"one-way delay {listed([delay_text(delay) for delay in delays])}"
+        rows += "; each reverse link of the sweep" if several else ""
+        return Group(
+            places=tuple(place(rate, delay, reverse) for delay in delays for reverse in reverses),
+            text=f"{rate_words}; rows: {rows}",
+            rate_text=rate_words,
+            panels_text=f"{rate_words}; panels: {rows}",
             file_text=rate_text(rate),
         )
-        for rate in rates
-    )
+
+    return tuple(map(group, rates))
 
 
 def _named_group(results: Results) -> Group:
     """A row for each channel, and for each of its rates and delays if the sweep gives several."""
-    first_points: dict[tuple[str, float | None, int], Permutation] = {}
+    first_points: dict[tuple[str, float | None, int, Reverse], Permutation] = {}
     for point in results.planned:
-        first_points.setdefault((point.channel_name, point.rate_bps, point.delay_ns), point)
-    times = Counter(name for name, _, _ in first_points)
+        place = (point.channel_name, point.rate_bps, point.delay_ns, _reverse(results, point))
+        first_points.setdefault(place, point)
+    times = Counter(name for name, *_ in first_points)
     specified = [results.channels[point].specified for point in first_points.values()]
     rates_differ = len({rates_text(channel) for channel in specified}) > 1
 
@@ -201,6 +262,7 @@ def _named_group(results: Results) -> Group:
     return Group(
         places=tuple(_named_place(results, point, times[point.channel_name]) for point in first_points.values()),
         text=text("row"),
+        rate_text="",
         panels_text=text("panel"),
         file_text="channels",
     )
@@ -208,13 +270,16 @@ def _named_group(results: Results) -> Group:
 
 def _named_place(results: Results, point: Permutation, places_of_channel: int) -> GridPlace:
     """The place of a point on a named channel; a channel with several places has rate and delay in file names."""
-    suffix = f"-{delay_text(point.delay_ns)}-{rate_text(point.rate_bps)}" if places_of_channel > 1 else ""
+    reverse = _reverse(results, point)
+    values = f"-{delay_text(point.delay_ns)}-{rate_text(point.rate_bps)}{_reverse_file_text(reverse)}"
+    suffix = values if places_of_channel > 1 else ""
     head = channel_head(results.channels[point].specified)
     return GridPlace(
         channel_name=point.channel_name,
         rate_bps=point.rate_bps,
         delay_ns=point.delay_ns,
-        own_error_rate=point.packet_error_rate if _has_own_errors(results) else None,
+        own_error_rate=None if _gives(results, "packet_error_rate") else point.packet_error_rate,
+        reverse=reverse,
         text=f"{point.channel_name} · {head}",
         caption=f"channel {point.channel_name}, {head}",
         file_text=point.channel_name + suffix,

@@ -18,7 +18,6 @@ from owlt.reports.comparison.grid import DELAY, DURATION, ERROR_RATE, FILE_SIZE,
 from owlt.reports.comparison.metrics import FURTHER, METRICS, TIME_TO_DELIVERY, Metric, defined_in
 from owlt.reports.looks import SERIES, named_or_counted
 from owlt.reports.results.load import Results
-from owlt.reports.units import rate_text
 
 BOXES_ACROSS = 30
 """The most boxes side by side that are legible on a page; a figure with more is split."""
@@ -91,7 +90,8 @@ class FigureKind:
     def is_in(self, grid: Grid) -> bool:
         """Whether the grid has what the figure shows; one against delay only if the sweep gives several."""
         if self.axis == DELAY:
-            return not grid.channels and len(grid.delays) > 1
+            reverses = {place.reverse for group in grid.groups for place in group.places}
+            return not grid.channels and len(grid.delays) > 1 and len(reverses) == 1
         return self.axis in grid.axes
 
     def row_places(self, grid: Grid, group: Group) -> list[_Row]:
@@ -105,7 +105,7 @@ class FigureKind:
         """The common values of its panels, and its rows, in words."""
         if self.rows == "places":
             return group.text
-        return f"{rate_text(group.places[0].rate_bps)} both ways; rows: {grid.load_axis.listed(grid.loads)}"
+        return f"{group.rate_text}; rows: {grid.load_axis.listed(grid.loads)}"
 
 
 KINDS = (
@@ -128,7 +128,7 @@ def comparisons(results: Results) -> Iterator[Figure]:
     for group, kind in product(grid.groups, KINDS):
         if kind.metric not in defined or not kind.is_in(grid):
             continue
-        metric, axis = kind.metric, kind.axis
+        metric, axis = kind.metric, grid.worded(kind.axis)
         for part in _parts(grid, axis, names):
             yield Figure(
                 name=file_text(f"{metric.slug}-against-{axis.slug}-{group.file_text}{part.suffix}"),

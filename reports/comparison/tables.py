@@ -22,6 +22,9 @@ _POINT: tuple[tuple[str, CellKind, str, str], ...] = (
     ("rate_bps", "number", "bit/s", "rate of the forward link at the beginning; empty: unlimited"),
     ("delay_ns", "integer", "ns", "one-way delay of the forward link at the beginning"),
     ("packet_error_rate", "number", "probability", "packet error rate of the forward link at the beginning"),
+    ("reverse_rate_bps", "number", "bit/s", "rate of the reverse link at the beginning; empty: unlimited"),
+    ("reverse_delay_ns", "integer", "ns", "one-way delay of the reverse link at the beginning"),
+    ("reverse_packet_error_rate", "number", "probability", "packet error rate of the reverse link at the beginning"),
 )
 _OF_METRIC = "in the unit of the row"
 _STATISTICS: tuple[tuple[str, CellKind, str, str], ...] = (
@@ -107,7 +110,7 @@ def statistics_csv(cells: Sequence[Cell]) -> str:
 
 
 def _point(cell: Cell) -> Row:
-    return cell.point._asdict()
+    return cell.point.values
 
 
 def _numbers(sample: Sample, metric: Metric) -> Row:

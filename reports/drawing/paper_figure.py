@@ -24,6 +24,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
+from owlt.inputs.axes import OF_THE_LINK, conditions_of
+from owlt.reports.comparison.cells import Point
 from owlt.reports.drawing.answer_map import counts_text, draw_map
 from owlt.reports.drawing.paper_panels import (
     LOG_FROM,
@@ -312,7 +314,8 @@ def pooled_text(rows: Sequence[Row], specification: Specification) -> str:
     if "implementation" in shown:
         shown |= {"protocol"}
     texts = []
-    for setting in SETTINGS.values():
+    not_axes = {*OF_THE_LINK} - {*conditions_of(map(Point.of_row, rows))}
+    for setting in (each for name, each in SETTINGS.items() if name not in not_axes):
         values = [value for value in values_of(rows, setting) if value is not None]
         if setting.column not in shown and setting.name != "rtt" and len(values) > 1:
             texts.append(f"{setting.label} {listed([setting.text(value) for value in values])}")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 from owlt.inputs.axes import AXES, BY_NAME, CONDITIONS, Axis
-from owlt.inputs.quantities import NAME
+from owlt.inputs.quantities import NAME, RATE
 from owlt.reports.comparison.cells import Sample
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, TIME_TO_DELIVERY
 from owlt.reports.results.columns import COLUMNS
@@ -183,7 +183,8 @@ def values_in(sample: Sample, quantity: Quantity) -> list[tuple[Row, float]]:
 
 
 def _text(value: Any, quantity: Quantity) -> str:
-    return "–" if value is None and quantity.column != "rate_bps" else quantity.text(value)
+    axis = BY_NAME.get(quantity.name)
+    return "–" if value is None and not (axis and axis.quantity is RATE) else quantity.text(value)
 
 
 def _is_written(text: str, value: Any, quantity: Quantity) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from owlt.reports.comparison.cells import Point
 from owlt.reports.comparison.estimates import Box
 from owlt.reports.comparison.expectations import Comparison
 from owlt.reports.comparison.metrics import FURTHER, METRICS
@@ -116,7 +117,7 @@ def draw_figures(
 
     Raises OSError.
     """
-    labels, bounds = point_labels(results), bounds_by_permutation(theory)
+    labels, bounds = point_labels(results), bounds_by_permutation(results, theory)
     tasks = [_Task.of(figure, results.series, labels, bounds) for figure in figures]
     missing = [task for task in tasks if not kept.take(task.figure.name, task.drawn_from, (SCRIPT,))]
     for _ in share(partial(_draw, directory=kept.figures, with_pdf=".pdf" in kept.suffixes), missing):
@@ -146,10 +147,14 @@ class _Task:
         return cls(figure, own_series, own_labels, own_bounds, digest_of_drawing(values))
 
 
-def bounds_by_permutation(theory: Sequence[Comparison]) -> dict[Permutation, tuple[float, float]]:
+def bounds_by_permutation(results: Results, theory: Sequence[Comparison]) -> dict[Permutation, tuple[float, float]]:
     """The bounds of theory for each permutation, in Mbit/s to delivery; without permutations that have no bound."""
-    bounds = {Permutation(implementation=each.name, **each.point._asdict()): each.goodput_bounds_bps for each in theory}
-    return {point: (low / 1e6, high / 1e6) for point, (low, high) in bounds.items() if isfinite(high)}
+    bounds = {(each.name, each.point): each.goodput_bounds_bps for each in theory}
+    places = {
+        point: (point.implementation, Point.of_row(rows[0])) for point, rows in results.rows_by_permutation.items()
+    }
+    of_points = {point: bounds[place] for point, place in places.items() if place in bounds}
+    return {point: (low / 1e6, high / 1e6) for point, (low, high) in of_points.items() if isfinite(high)}
 
 
 def _values(figure: Figure) -> object:

@@ -63,7 +63,7 @@ from owlt.reports.results.channels import channel_head, link_words, step_rows, t
 from owlt.reports.results.load import Results, Run, host_baselines_of
 from owlt.reports.sessions.protocols import PHASES, ShownRun, shown_runs
 from owlt.reports.sessions.session_figures import Drawn
-from owlt.reports.units import delay_text, listed, number_text, probability_text, rate_text, size_text
+from owlt.reports.units import axis_text, delay_text, listed, number_text, probability_text, rate_text, size_text
 from owlt.results.files import SAMPLES_NAME
 from owlt.results.judgements import known_failure
 
@@ -106,6 +106,7 @@ _FILTERS = {
     "steps": step_rows,
     "check": check_words,
     "certificate_address": certificate_address,
+    "axis_text": lambda axis, point: axis_text(axis, axis.of(point)),
     "limits": limits,
 }
 _Section = dict[str, Any]

@@ -19,7 +19,7 @@ from owlt.reports.looks import NAMED
 from owlt.reports.results.channels import channel_head
 from owlt.reports.results.load import Results, Run
 from owlt.reports.results.rows import TcpRun, tcp_of
-from owlt.reports.units import delay_text, measured_text, probability_text, rate_text, tick_text
+from owlt.reports.units import axis_text, measured_text, probability_text, tick_text
 from owlt.results.record import Outcome, Permutation
 
 PAGE_LETTERS = 150
@@ -118,14 +118,7 @@ def _at(point: Permutation, name: str) -> Permutation:
 
 def _heads(grid: Grid, points: list[Permutation]) -> tuple[Head, ...]:
     """The dimensions with more than one value; columns of equal value share a head within an outer head."""
-    texts = {
-        "channel": (grid.channels, [point.channel_name for point in points]),
-        "rate": (grid.rates, [rate_text(point.rate_bps) for point in points]),
-        "delay": (grid.delays, [delay_text(point.delay_ns) for point in points]),
-        grid.load_axis.head: (grid.loads, [point.load_text for point in points]),
-        "PER": (grid.error_rates, [probability_text(point.packet_error_rate) for point in points]),
-    }
-    varied = [(name, of_points) for name, (values, of_points) in texts.items() if len(values) > 1]
+    varied = [(axis.head, [axis_text(axis, axis.of(point)) for point in points]) for axis in grid.columns]
     return tuple(
         Head(name, tuple((key[-1], len(list(same))) for key, same in groupby(zip(*outer, strict=True))))
         for depth, (name, _) in enumerate(varied)

@@ -173,10 +173,11 @@ class Results:
     @cached_property
     def rows_by_permutation(self) -> dict[Permutation, tuple[dict[str, Any], ...]]:
         """The rows of every permutation, in the order of their repetitions."""
+        points = {run.record.run_id: run.record.permutation for run in self.runs}
+        points |= {planned.run_id: planned.permutation for planned in self.unrecorded}
         rows: dict[Permutation, list[dict[str, Any]]] = {}
         for row in self.rows:
-            point = Permutation(**{name: row[name] for name in Permutation.model_fields})
-            rows.setdefault(point, []).append(row)
+            rows.setdefault(points[row["run_id"]], []).append(row)
         return {point: tuple(of_point) for point, of_point in rows.items()}
 
     @cached_property

@@ -174,7 +174,7 @@ def test_a_scale_reaches_the_bounds_of_theory(results: Results) -> None:
 
 def test_the_bounds_of_theory_are_those_of_the_time_to_delivery(results: Results) -> None:
     medians = comparisons_of(cells_of(run_rows(results)))
-    bounds = bounds_by_permutation(medians)
+    bounds = bounds_by_permutation(results, medians)
 
     assert len(bounds) == len(results.planned)
     for each in medians:
