@@ -13,6 +13,7 @@ from owlt.captures.accounting.summary import CaptureSummary
 from owlt.reports.results.load import Results, Run
 from owlt.reports.results.rows import Row
 from owlt.reports.units import Units, measured_text, number_text, unit_for
+from owlt.results.judgements import COMPLETED
 
 BITS = 8
 MetricKind = Literal["rate", "count", "amount"]
@@ -25,6 +26,8 @@ _RATES: Units = tuple(
 _AMOUNTS: Units = tuple((unit, size, size) for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)))
 SCALES = {"Mbit/s": _RATES, "kbit/s": _RATES, "MB": _AMOUNTS}
 """The units of metrics whose unit depends on their values."""
+LEAST_IN_UNIT = 1e-3
+"""A smaller value has a unit of its own."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,10 @@ class Metric:
         """A value in its present unit, written with the unit that suits it: "832.9 kbit/s"."""
         shown = self.scaled(value)
         return f"{shown.text(value * self.per_unit / shown.per_unit)} {shown.unit}".rstrip()
+
+    def cell_text(self, value: float) -> str:
+        """A value in a table whose head has the unit; with a unit of its own if it is too small for that one."""
+        return self.quantity_text(value) if self.unit in SCALES and 0 < value < LEAST_IN_UNIT else self.text(value)
 
     def of_summary(self, summary: CaptureSummary, file_size_bytes: int | None = None) -> float | None:
         """The number in its unit; None if the captures have no such number."""
@@ -245,3 +252,15 @@ def defined_in(results: Results, metrics: tuple[Metric, ...]) -> tuple[Metric, .
     """The metrics that are defined for the load of the sweep: a file, or data for a duration."""
     has_files = any(point.duration_ns is None for point in results.planned)
     return tuple(metric for metric in metrics if has_files or not metric.needs_file)
+
+
+def shown_in(results: Results, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    """Those that are defined for the load of the sweep, each in the unit for the greatest of its values."""
+    defined = defined_in(results, metrics)
+    delivered = [row for row in results.rows if row["outcome"] == COMPLETED]
+    return tuple(
+        metric.scaled(max((value for row in delivered if (value := metric.of_row(row))), default=1.0))
+        if metric.unit in SCALES
+        else metric
+        for metric in defined
+    )

@@ -21,7 +21,7 @@ from owlt.reports.drawing.boxes import (
     suspect_handles,
     theory_handles,
 )
-from owlt.reports.drawing.scales import apply_scale, scales_of
+from owlt.reports.drawing.scales import apply_scale, scales_of, shown_metrics
 from owlt.reports.looks import MUTED, RULE, Looks
 
 FULL_WIDTH, LEAST_PANEL, WIDEST_PANEL = 7.0, 1.2, 3.4
@@ -35,20 +35,22 @@ def draw_lines(figure: Figure, series: dict[str, int], bounds: Bounds) -> Canvas
     `bounds`: what theory expects."""
     handles = suspect_handles(figure) + theory_handles(figure, bounds)
     canvas, grid = _frame(figure, handles)
+    shown = shown_metrics(figure)
     drawn = zip(chain(*grid), chain(*figure.panels), scales_of(figure, bounds), strict=True)
     for axes, panel, scale in drawn:
         _draw_panel(axes, panel, series, bounds)
-        apply_scale(axes, scale, panel.metric.kind == "count", lying=True)
+        per_tick = shown[panel.metric.slug].per_unit / panel.metric.per_unit
+        apply_scale(axes, scale, panel.metric.kind == "count", lying=True, per_tick=per_tick)
     for row, panels in zip(grid, figure.panels, strict=True):
-        row[0].set_yticks(range(len(figure.implementations)), list(figure.implementations))
-        row[0].set_xlabel(panels[0].metric.label, loc="left")
+        row[0].set_yticks(range(len(figure.implementations)), list(figure.implementations.values()))
+        row[0].set_xlabel(shown[panels[0].metric.slug].label, loc="left")
     return canvas
 
 
 def _frame(figure: Figure, handles: list[Line2D]) -> tuple[Canvas, list[list[Axes]]]:
     """Empty axes for each panel, laid out in inches so that names, titles and n do not overlap."""
     columns = max(map(len, figure.panels))
-    left = MARGIN + LETTER * max(map(len, figure.implementations)) + 0.08
+    left = MARGIN + LETTER * max(map(len, figure.implementations.values())) + 0.08
     panel_width = _panel_width(figure, (FULL_WIDTH - left) / columns - N_GAP)
     width = left + columns * (panel_width + N_GAP)
     panel_height = LINE * len(figure.implementations)

@@ -99,8 +99,17 @@ def _linear(least: float, greatest: float, values_are: MetricKind) -> Scale:
     return Scale("linear", max(least - room, 0), greatest + room)
 
 
-def apply_scale(axes: Axes, scale: Scale, is_count: bool, lying: bool = False) -> None:
-    """Give the axes the scale, upwards or, lying, to the right: few ticks, their numbers written out (0.01)."""
+def shown_metrics(figure: Figure) -> dict[str, Metric]:
+    """Each metric of a figure in the unit for its greatest value, by slug."""
+    values: dict[Metric, list[float]] = {}
+    for panel in chain(*figure.panels):
+        values.setdefault(panel.metric, []).extend(panel.values)
+    return {metric.slug: metric.scaled(max(of_metric, default=1.0)) for metric, of_metric in values.items()}
+
+
+def apply_scale(axes: Axes, scale: Scale, is_count: bool, lying: bool = False, per_tick: float = 1.0) -> None:
+    """Give the axes the scale, upwards or, lying, to the right: few ticks, their numbers written out (0.01), in units
+    of `per_tick`."""
     axis = axes.xaxis if lying else axes.yaxis
     minor: LogLocator | SymmetricalLogLocator | None = None
     set_scale, set_ends = (axes.set_xscale, axes.set_xlim) if lying else (axes.set_yscale, axes.set_ylim)
@@ -112,7 +121,7 @@ def apply_scale(axes: Axes, scale: Scale, is_count: bool, lying: bool = False) -
         minor = SymmetricalLogLocator(base=10, linthresh=1, subs=range(2, 10))
     axis.set_major_locator(_locator(scale, is_count))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value / per_tick)))
     set_ends(scale.low, scale.high)
     if minor is not None:
         minor.set_axis(axis)

@@ -28,7 +28,7 @@ from owlt.reports.drawing.boxes import (
     theory_handles,
 )
 from owlt.reports.drawing.lines import draw_lines
-from owlt.reports.drawing.scales import apply_scale, scales_of
+from owlt.reports.drawing.scales import apply_scale, scales_of, shown_metrics
 from owlt.reports.looks import MUTED, RULE, STYLE, Looks
 
 FULL_WIDTH, HEADED_WIDTH, WIDEST_PANEL = 7.0, 4.6, 3.4
@@ -47,11 +47,13 @@ def draw(figure: Figure, series: dict[str, int], bounds: Bounds = MappingProxyTy
             return draw_lines(figure, series, bounds)
         handles = implementation_handles(figure, series) + suspect_handles(figure) + theory_handles(figure, bounds)
         canvas, grid = _frame(figure, handles)
+        shown = shown_metrics(figure)
         for axes, panel, scale in zip(chain(*grid), chain(*figure.panels), scales_of(figure, bounds), strict=True):
             _draw_panel(axes, panel, series, bounds)
-            apply_scale(axes, scale, panel.metric.kind == "count")
+            per_tick = shown[panel.metric.slug].per_unit / panel.metric.per_unit
+            apply_scale(axes, scale, panel.metric.kind == "count", per_tick=per_tick)
         for row, panels in zip(grid, figure.panels, strict=True):
-            row[0].set_ylabel(panels[0].metric.label)
+            row[0].set_ylabel(shown[panels[0].metric.slug].label)
             _annotate(row[0], "n", (-0.5, 0), -6, color=MUTED)
             for axes in row[1:] if figure.share == "row" else ():
                 axes.tick_params(labelleft=False)

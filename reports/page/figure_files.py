@@ -71,7 +71,7 @@ def _replaced_image(figure: Figure) -> Markup:
 def figure_text(figure: Figure) -> str:
     """The caption of a figure, and its medians in words, as far as they are not too many."""
     medians = (
-        f"{box.permutation.implementation} {box.metric.text(box.numbers.median)}"
+        f"{box.permutation.implementation} {box.metric.quantity_text(box.numbers.median)}"
         + (f" ({where})" if (where := ", ".join(filter(None, (panel.title, category)))) else "")
         for panel in chain(*figure.panels)
         for category, boxes in zip(panel.categories, panel.boxes, strict=True)
@@ -102,7 +102,7 @@ def marks(results: Results) -> dict[str, Markup]:
 def _point_label(run: Run) -> str:
     """The text of a point's tooltip: the run, its numbers, and why it is suspect."""
     values = (
-        f"{metric.name}: {metric.text(value)} {'packet' if metric.unit == 'packets' and value == 1 else metric.unit}"
+        f"{metric.name}: {'1 packet' if metric.unit == 'packets' and value == 1 else metric.quantity_text(value)}"
         for metric in METRICS
         if (value := metric.of(run)) is not None
     )

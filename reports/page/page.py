@@ -22,7 +22,7 @@ from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxe
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
 from owlt.reports.comparison.expectations import agreements, comparisons_of
 from owlt.reports.comparison.grid import Grid
-from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, defined_in
+from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, shown_in
 from owlt.reports.comparison.panels import (
     KINDS,
     MANY_PERMUTATIONS,
@@ -178,9 +178,9 @@ def _common(results: Results) -> _Section:
     return {
         "results": results,
         "grid": Grid.of(results),
-        "metrics": defined_in(results, METRICS),
-        "further": defined_in(results, FURTHER),
-        "measures": defined_in(results, MEASURES),
+        "metrics": shown_in(results, METRICS),
+        "further": shown_in(results, FURTHER),
+        "measures": shown_in(results, MEASURES),
         "marks": marks(results),
         "stops": stops_of(results),
         "stop_reasons": REASONS,
@@ -286,10 +286,10 @@ def _medians(results: Results) -> _Section:
         "glance": glance_rows(results),
         "glance_tables": glance_tables(results),
         "measured": {
-            point: [box_of(results, point, metric) for metric in defined_in(results, MEASURES)]
+            point: [box_of(results, point, metric) for metric in shown_in(results, MEASURES)]
             for point in results.planned
         },
-        "boxes": {metric.slug: boxes_of(results, metric) for metric in defined_in(results, METRICS)},
+        "boxes": {metric.slug: boxes_of(results, metric) for metric in shown_in(results, METRICS)},
     }
 
 

@@ -14,12 +14,12 @@ from owlt.captures.accounting.ledger import Ledger
 from owlt.reports.comparison.cells import box_of
 from owlt.reports.comparison.estimates import Box
 from owlt.reports.comparison.grid import Grid
-from owlt.reports.comparison.metrics import METRICS, Metric, defined_in
+from owlt.reports.comparison.metrics import METRICS, Metric, shown_in
 from owlt.reports.looks import NAMED
 from owlt.reports.results.channels import channel_head
 from owlt.reports.results.load import Results, Run
 from owlt.reports.results.rows import TcpRun, tcp_of
-from owlt.reports.units import axis_text, measured_text, probability_text, tick_text
+from owlt.reports.units import axis_text, probability_text, tick_text
 from owlt.results.record import Outcome, Permutation
 
 PAGE_LETTERS = 150
@@ -67,7 +67,7 @@ class GlanceTable:
 
 def glance_rows(results: Results) -> list[GlanceRow]:
     """A row for each channel and file size; [] if `glance_tables` has them."""
-    names, metrics = list(results.implementations), defined_in(results, METRICS)
+    names, metrics = list(results.implementations), shown_in(results, METRICS)
     if _is_wide(names, len(metrics)):
         return []
     return [
@@ -78,7 +78,7 @@ def glance_rows(results: Results) -> list[GlanceRow]:
 
 def glance_tables(results: Results) -> list[GlanceTable]:
     """The tables with a row for each implementation, as many as fit the page; [] if `glance_rows` has them."""
-    names, metrics = list(results.implementations), defined_in(results, METRICS)
+    names, metrics = list(results.implementations), shown_in(results, METRICS)
     if not _is_wide(names, len(metrics)):
         return []
     points = _points(results)
@@ -248,7 +248,7 @@ HEADS = (
     "file",
     "packet error rate",
     "runs",
-    GOODPUT.label,
+    GOODPUT.name,
     "packets sent",
     "RTO (%)",
     "fast retransmit (%)",
@@ -326,7 +326,7 @@ def _cells(results: Results, row: TcpRow) -> tuple[str, ...]:
     goodput = _mean_if_known(run.goodput_bps for run in runs)
     return (
         *point_cells,
-        UNKNOWN if goodput is None else measured_text(goodput / GOODPUT.per_unit),
+        UNKNOWN if goodput is None else GOODPUT.quantity_text(goodput / GOODPUT.per_unit),
         tick_text(round(fmean(run.packets_sent for run in runs), 1)),
         _at_most("timeouts", runs) + _percent_text(fmean(run.timeout_percent for run in runs)),
         _at_most("fast_retransmissions", runs) + _percent_text(fmean(run.fast_percent for run in runs)),

@@ -85,7 +85,8 @@ def test_a_listing_has_a_line_for_each_implementation_in_the_order_of_the_sweep(
 def test_a_drawn_listing_names_each_implementation_once(results: Results) -> None:
     texts = texts_of(next(listings(results)))
 
-    assert {name: texts[name] for name in NAMES} == dict.fromkeys(NAMES, 1)
+    titles = [results.implementations[name] for name in NAMES]
+    assert {title: texts[title] for title in titles} == dict.fromkeys(titles, 1)
 
 
 def test_a_drawn_listing_says_how_many_runs_are_on_each_line(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_the_tables_of_medians_together_have_every_metric_once(tmp_path: Path) -
     tables = glance_tables(load_results(write_results(tmp_path, asked, skip=lambda run: run.order > 1)))
 
     assert len(tables) > 1
-    assert tuple(chain(*(table.metrics for table in tables))) == METRICS
+    assert [metric.slug for table in tables for metric in table.metrics] == [metric.slug for metric in METRICS]
 
 
 def test_the_heads_of_a_table_are_over_all_of_its_columns(tmp_path: Path) -> None:

@@ -312,3 +312,15 @@ def test_portraits_of_many_permutations_are_along_one_axis(tmp_path: Path, sizes
     few_results = load_results(write_results(tmp_path, asked, skip=lambda run: run.order > 1))
 
     assert {figure.axis.slug for figure in portraits(few_results)} == axes
+
+
+@pytest.mark.parametrize(("rate", "label"), [("10 Mbit/s", "Goodput (Mbit/s)"), ("100 kbit/s", "Goodput (kbit/s)")])
+def test_an_axis_has_the_unit_for_its_greatest_value(tmp_path: Path, rate: str, label: str) -> None:
+    results = load_results(write_results(tmp_path, few(repetitions=1, rate=rate)))
+    canvas = draw(next(comparisons(results)), results.series)
+    axes = canvas.axes[0]
+    per_tick = 1.0 if "Mbit" in label else 1e-3
+
+    assert axes.get_ylabel() == label
+    at, tick = next((at, tick) for at, tick in zip(axes.get_yticks(), axes.get_yticklabels(), strict=True) if at)
+    assert float(tick.get_text()) * per_tick == pytest.approx(at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from owlt.inputs.quantities import format_delay, format_rate
+from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.units import (
     delay_text,
     listed,
@@ -104,3 +105,20 @@ def test_a_delay_is_read_as_the_emulator_writes_it(delay_ns: int) -> None:
 @pytest.mark.parametrize("rate_bps", [8.0, 8e3, 2.5e6, 1e9, 1e12])
 def test_a_rate_is_read_as_the_emulator_writes_it(rate_bps: float) -> None:
     assert written_rate_bps(format_rate(rate_bps)) == rate_bps
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(12.5, "12.50 Mbit/s"), (0.9182, "918.2 kbit/s"), (8.329e-4, "832.9 bit/s"), (2e3, "2.000 Gbit/s")],
+)
+def test_a_measured_rate_has_the_unit_that_suits_it(value: float, text: str) -> None:
+    assert METRICS[0].quantity_text(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.9182, "0.9182"), (8.329e-4, "832.9 bit/s"), (0.0, "0.000")])
+def test_a_value_too_small_for_the_unit_of_its_column_has_its_own(value: float, text: str) -> None:
+    assert METRICS[0].cell_text(value) == text
+
+
+def test_a_count_has_no_other_unit() -> None:
+    assert METRICS[2].quantity_text(12_000) == "12\u202f000 packets"
