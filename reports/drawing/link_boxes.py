@@ -6,12 +6,12 @@ strokes and points keep their size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import isfinite, log10
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from owlt.reports.answer.answer import difference_text
 from owlt.reports.answer.regions import Dimension, dimensions_of
@@ -22,14 +22,14 @@ from owlt.reports.comparison.estimates import Box, BoxNumbers, PlainRun
 from owlt.reports.comparison.expectations import Comparison
 from owlt.reports.comparison.metrics import Metric
 from owlt.reports.drawing.boxes import THEORY_METRIC
-from owlt.reports.drawing.scales import Scale, kind_for, place_on, scale_for, ticks_of
+from owlt.reports.drawing.scales import kind_for, places_on, scale_for, ticks_of
 from owlt.reports.units import listed, tick_text
 from owlt.results.record import Permutation
 
 ALONG = "packet_error_rate"
 """The dimension whose values are one below the other, if the lines are not too many."""
 MOST_LINES = 26
-WIDTH, HEIGHT = 1000, 20
+WIDTH, HEIGHT = 2000, 40
 """Units of a drawing, which is stretched to its place."""
 MOST_SAID = 4
 """The most implementations that the sentence about theory describes one by one."""
@@ -174,6 +174,7 @@ class _Drawer:
         factor = metric.per_unit / shown.per_unit
         reached = [factor * each for each in (*values, *(bound for both in bounds.values() for bound in both if bound))]
         scale = scale_for(kind_for([reached]), reached, metric.kind)
+        place = places_on(scale)
         panels = tuple(
             BoxPanel(
                 value=self.along.text(self.along.of(cell.point)) if self.along else "",
@@ -184,7 +185,7 @@ class _Drawer:
                         name,
                         cell,
                         boxes[cell.point, name],
-                        _Looks(scale, shown, factor, bounds.get((cell.point, name))),
+                        _Looks(place, shown, factor, bounds.get((cell.point, name))),
                     )
                     for name in cell.samples
                 ),
@@ -193,7 +194,7 @@ class _Drawer:
         )
         ticks = tuple(
             (
-                round(100 * place_on(scale, each), 2),
+                round(100 * place(each), 2),
                 tick_text(each),
                 scale.kind == "log" and not log10(each).is_integer(),
             )
@@ -259,9 +260,10 @@ def _bounds(metric: Metric, comparison: Comparison) -> Bounds | None:
 
 @dataclass(frozen=True)
 class _Looks:
-    """The scale of a drawing in the unit `shown`; `factor`: a value of the criterion's metric in it."""
+    """The looks of a drawing in the unit `shown`; `factor`: the criterion's unit in it."""
 
-    scale: Scale
+    place: Callable[[float], float]
+    """The place of a value on the scale, from 0 to 1."""
     shown: Metric
     factor: float
     bounds: Bounds | None
@@ -272,19 +274,16 @@ class _Looks:
 
     def at(self, value: float) -> str:
         """The place of a value in the drawing."""
-        return f"{WIDTH * place_on(self.scale, self.factor * value):.1f}".removesuffix(".0")
+        return str(round(WIDTH * self.place(self.factor * value)))
 
     def drawn(self, name: str, box: Box) -> Markup:
         """The drawing of a box: the range of theory, the box, every run."""
         numbers = box.numbers
-        parts = [
-            self._theory(),
-            self._box(numbers) if numbers and box.n > 1 else "",
-            self._points(box, False),
-            self._points(box, True),
-        ]
-        return Markup('<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>').format(
-            WIDTH, HEIGHT, self._words(name, box), Markup("").join(map(Markup, parts))
+        frame = self._box(numbers) if numbers and box.n > 1 else ""
+        return Markup(  # numbers of our own, and an escaped text
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
+            f'aria-label="{escape(self._words(name, box))}">'
+            f"{self._theory()}{frame}{self._points(box, False)}{self._points(box, True)}</svg>"
         )
 
     def _theory(self) -> str:
@@ -292,15 +291,15 @@ class _Looks:
             return ""
         low, high = self.bounds
         if low and high:
-            return f'<path class="expected" d="M{self.at(low)} 1H{self.at(high)}V19H{self.at(low)}Z"/>'
-        return f'<path class="bound" d="M{self.at(low or high)} 1V19"/>'
+            return f'<path class="expected" d="M{self.at(low)} 2H{self.at(high)}V38H{self.at(low)}Z"/>'
+        return f'<path class="bound" d="M{self.at(low or high)} 2V38"/>'
 
     def _box(self, numbers: BoxNumbers) -> str:
         low, q1, median, q3, high = map(
             self.at, (numbers.whisker_low, numbers.q1, numbers.median, numbers.q3, numbers.whisker_high)
         )
-        whiskers = f"M{low} 10H{q1}M{q3} 10H{high}M{low} 7V13M{high} 7V13"
-        return f'<path class="box" d="M{q1} 3H{q3}V17H{q1}Z{whiskers}"/><path class="median" d="M{median} 2V18"/>'
+        whiskers = f"M{low} 20H{q1}M{q3} 20H{high}M{low} 14V26M{high} 14V26"
+        return f'<path class="box" d="M{q1} 6H{q3}V34H{q1}Z{whiskers}"/><path class="median" d="M{median} 4V36"/>'
 
     def _points(self, box: Box, suspect: bool) -> str:
         """The runs, one below the other in the order of their repetitions."""
@@ -331,4 +330,4 @@ class _Looks:
 
 def _height(run: PlainRun, box: Box) -> str:
     """Where a run's point is, from the top: the first repetition highest."""
-    return f"{5 + 10 * (run.repetition - 0.5) / max(box.planned, 1):.1f}".removesuffix(".0")
+    return str(round(10 + 20 * (run.repetition - 0.5) / max(box.planned, 1)))

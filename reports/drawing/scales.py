@@ -6,7 +6,7 @@ has no zero.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import log10
@@ -144,16 +144,19 @@ def ticks_of(scale: Scale, is_count: bool) -> list[float]:
     return [float(value) for value in ticks if scale.low <= value <= scale.high]
 
 
-def place_on(scale: Scale, value: float) -> float:
-    """The place of a value on a scale: 0 at its low end, 1 at its high end."""
-    low, at, high = (_transformed(scale.kind, each) for each in (scale.low, value, scale.high))
-    return (at - low) / (high - low)
+def places_on(scale: Scale) -> Callable[[float], float]:
+    """The function that gives the place of a value on a scale: 0 at its low end, 1 at its high end."""
+    transformed = _TRANSFORMED[scale.kind]
+    low = transformed(scale.low)
+    span = transformed(scale.high) - low
+    return lambda value: (transformed(value) - low) / span
 
 
-def _transformed(kind: Kind, value: float) -> float:
-    if kind == "linear" or (kind == "log above 1" and value <= 1):
-        return value
-    return log10(value) if kind == "log" else 1 + log10(value)
+_TRANSFORMED: dict[Kind, Callable[[float], float]] = {
+    "linear": float,
+    "log": log10,
+    "log above 1": lambda value: value if value <= 1 else 1 + log10(value),
+}
 
 
 def _draw_minor_ticks(axes: Axes, values: list[float], lying: bool) -> None:

@@ -150,7 +150,7 @@ def render_page(
     environment.globals |= {
         "later": parts.later,
         "later_rows": parts.later_rows,
-        "label": lambda name: results.labels.get(name, name),
+        "called": {name: mark + results.labels.get(name, name) for name, mark in marks(results).items()},
     }
     rows = implementation_rows(results)
     return environment.get_template("index.html").render(
@@ -281,14 +281,12 @@ def _theory(cells: list[Cell]) -> _Section:
 
 
 def _medians(results: Results) -> _Section:
+    measures = shown_in(results, MEASURES)
     return {
         "least_grouped": LEAST_GROUPED,
         "glance": glance_rows(results),
         "glance_tables": glance_tables(results),
-        "measured": {
-            point: [box_of(results, point, metric) for metric in shown_in(results, MEASURES)]
-            for point in results.planned
-        },
+        "measured": {point: [box_of(results, point, metric) for metric in measures] for point in results.planned},
         "boxes": {metric.slug: boxes_of(results, metric) for metric in shown_in(results, METRICS)},
     }
 

@@ -31,7 +31,7 @@ def boxes(cells: Sequence[Cell], criterion: Criterion = GOODPUT, theory: Sequenc
 
 def places_of(link: LinkBoxes, drawing: str) -> list[float]:
     """The places of points, in percent of the width."""
-    return [float(x) / 10 for x in re.findall(r"M([\d.]+) [\d.]+h0", drawing)]
+    return [float(x) / 20 for x in re.findall(r"M([\d.]+) [\d.]+h0", drawing)]
 
 
 def test_every_cell_is_a_panel_of_one_link(cells: list[Cell]) -> None:
@@ -81,7 +81,7 @@ def test_the_box_has_the_quartiles(cells: list[Cell]) -> None:
     cell = next(cell for cell in cells if cell.point == link.panels[-1].point)
     expected = quantiles(cell.samples["norm"].values(GOODPUT.metric), method="inclusive")
     (line,) = [each for each in link.panels[-1].lines if each.name == "norm"]
-    low, high = map(float, re.search(r'class="box" d="M([\d.]+) 3H([\d.]+)V', line.drawing).groups())  # type: ignore[union-attr]
+    low, high = map(float, re.search(r'class="box" d="M([\d.]+) 6H([\d.]+)V', line.drawing).groups())  # type: ignore[union-attr]
     (middle,) = re.findall(r'class="median" d="M([\d.]+) ', line.drawing)
     whole = float(middle) / expected[1]
 

@@ -191,6 +191,13 @@ def test_the_page_says_whose_quartiles_these_are(page: Page) -> None:
     assert "1.5 interquartile ranges" in page.text
 
 
+def test_each_implementation_has_one_column_for_each_metric_in_the_table_of_medians(tmp_path: Path) -> None:
+    page = Page(page_text(write_results(tmp_path, few(implementations=["ltp", "tcp"], repetitions=1))))
+    heads = next(place for place, row in enumerate(page.rows) if row[-2:] == ["STR (packets)", "RTS (packets)"])
+
+    assert page.rows[heads + 1] == ["LTP", "TCP"] * 4
+
+
 def test_few_runs_are_cautioned_about(page: Page) -> None:
     assert "Each box has at most 3 runs" in page.text
 
