@@ -16,13 +16,14 @@ from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Transfer,
 from owlt.captures.accounting.suspicion import MORE_THAN_ALL, NOTHING_EXPECTED, Claims, Expected, contradictions
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.conversations import suspect_groups
-from owlt.captures.frames.session import Session
+from owlt.captures.frames.session import Host, Session
 from owlt.captures.inspection.tables import Table, packet_table
 from owlt.captures.inspection.traces import Traces, trace_run
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.matches.clocks import ClockRelation, relate_clocks
 from owlt.captures.matches.delivery import Crossing
 from owlt.captures.matches.matching import match_captures
+from owlt.captures.protocols.icmp import PORT_CLOSED
 from owlt.captures.protocols.ladder import Rung, rungs
 from owlt.captures.protocols.messages import Message, stated_file_bytes
 from owlt.captures.protocols.tshark import NoDissection
@@ -158,13 +159,17 @@ def inspect(
         notes.append("the receiver's messages state that the file was delivered")
     elif not case.outcome and summary.goodput_bps is not None:
         notes.append("goodput assumes that the transfer completed; the packets alone do not show this")
+    packets = packet_table(crossing, accounts)
+    hosts, frames, fate_of = (packets[name].tolist() for name in ("host", "frame", "fate"))
+    fates = dict(zip(zip(hosts, frames, strict=True), fate_of, strict=True))
+    notes += _refusal_notes(exchange)
     return Inspection(
         summary=summary,
-        packets=packet_table(crossing, accounts),
+        packets=packets,
         traces=_traces(crossing, accounts, exchange, case),
         exchange=exchange,
         view=protocol_view,
-        rungs=rungs(exchange.of_sender, exchange.of_receiver, crossing) if exchange else [],
+        rungs=rungs(exchange.of_sender, exchange.of_receiver, crossing, fates) if exchange else [],
         clocks=clocks,
         notes=notes,
         left_out=left_out,
@@ -180,6 +185,20 @@ def _protocol(crossing: Crossing, case: Case, notes: list[str]) -> tuple[Exchang
     except NoDissection as problem:
         notes.append(f"the protocol was not analysed: {problem}")
         return exchange, None
+
+
+def _refusal_notes(exchange: Exchange | None) -> list[str]:
+    """A sentence for each kind of ICMP error about packets of the session."""
+    errors: dict[tuple[str, Host, str], list[Message]] = {}
+    sent = sorted(exchange.sent, key=lambda message: message.time_ns) if exchange else []
+    for message in sent:
+        if message.name.startswith("ICMP "):
+            errors.setdefault((message.name, message.host, message.detail), []).append(message)
+    return [
+        f"the {host}'s host answered {len(each)}× {name}{': no program listened on' if name == PORT_CLOSED else ' of'} "
+        f"{port}; the first time {(each[0].time_ns - sent[0].time_ns) / 1e9:.3f} s after the first packet"
+        for (name, host, port), each in errors.items()
+    ]
 
 
 def _file_size(case: Case, carried_bytes: int | None, stated_bytes: int | None, notes: list[str]) -> int | None:

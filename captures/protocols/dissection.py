@@ -151,7 +151,7 @@ class _Capture:
                 continue
             reader = self.readers.of("udp", source, destination)
             payload_bytes = datagram.payload_bytes
-            packet = Packet(HOSTS[not is_sender], datagram.payload, payload_bytes, payload_bytes, NO_FIELDS)
+            packet = Packet(HOSTS[not is_sender], datagram.payload, payload_bytes, payload_bytes, NO_FIELDS, row + 1)
             dissected.append(Dissected(row, packet, reader, False, datagram.checksums, None, 0))
         others = self.by_tshark(rows[[packet is None for packet in dissected]])
         for each in dissected:
@@ -259,7 +259,7 @@ def _dissected(row: int, frame: _Frame, readers: _Readers) -> Dissected:
         length = min(frame.number("tcp.len"), ip_bytes)
         span = _Span(ip_bytes - length, length, length)
     payload = frame.octets[span.begin : span.begin + span.payload_bytes]
-    packet = Packet(frame.host, payload, span.payload_bytes, span.datagram_bytes, frame.field_values)
+    packet = Packet(frame.host, payload, span.payload_bytes, span.datagram_bytes, frame.field_values, row + 1)
     ports = (frame.number(f"{frame.transport}.{port}") for port in ("srcport", "dstport"))
     reader = readers.of(frame.transport, *ports)
     is_layer_there = not reader.LAYER or reader.LAYER in frame.field_values["frame.protocols"].split(":")

@@ -8,18 +8,19 @@ section 5.6, with each message's name behind them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Literal
 
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Host
 from owlt.captures.matches.delivery import INTACT, Crossing, OneWay
 from owlt.captures.protocols.messages import Message
-from owlt.captures.protocols.reader import Coverage
+from owlt.captures.protocols.reader import REPEATED, RETRANSMISSION, Coverage
 
 LEAD = 3
 """The number of messages before the last new data that are shown too."""
@@ -27,6 +28,7 @@ ALIKE = 5
 """The most equal messages that are shown; further ones are counted."""
 MOST = 60
 """The most lines in total."""
+AGAIN = (RETRANSMISSION, REPEATED)
 _LAST = 10
 """The number of lines at the end, if there are too many."""
 
@@ -37,8 +39,9 @@ Kind = Literal["new data", "data again", "of the sender", "of the receiver"]
 class Rung:
     """A message, with the times of its captures' clock: when it left, and when each copy arrived, none if it was lost.
 
-    `is_damaged` says that the first copy differs in some bits. "new data" carries bytes of the file that no earlier
-    message carried or, if their position is not known, any; "data again" others.
+    `is_damaged` says that the first copy differs in some bits; `fate` is that of a packet that did not arrive, as
+    `inspection.tables.packet_rows` names it, "" if it is not known. "new data" carries bytes of the file that no
+    earlier message carried or, if their position is not known, any; "data again" others.
     """
 
     message: Message
@@ -46,6 +49,7 @@ class Rung:
     arrived_ns: tuple[int, ...]
     is_damaged: bool
     kind: Kind
+    fate: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,26 +64,34 @@ class LeftOut:
 Step = Rung | LeftOut
 
 
-def rungs(sent: Sequence[Message], answered: Sequence[Message], crossing: Crossing) -> list[Rung]:
+Fates = Mapping[tuple[Host, int], str]
+"""The fate of packets, by the host that sent them and their frame in the capture at its port."""
+
+
+def rungs(
+    sent: Sequence[Message], answered: Sequence[Message], crossing: Crossing, fates: Fates = MappingProxyType({})
+) -> list[Rung]:
     """The rungs of the sender's messages (from its own capture) and of the receiver's (from its own), as they left."""
     coverage = Coverage()
     forward, reverse = crossing.ways
-    rungs = _rungs_one_way(sent, forward, coverage) + _rungs_one_way(answered, reverse, coverage)
+    rungs = _rungs_one_way(sent, forward, coverage, fates) + _rungs_one_way(answered, reverse, coverage, fates)
     return sorted(rungs, key=lambda rung: rung.left_ns)
 
 
-def _rungs_one_way(messages: Sequence[Message], way: OneWay, coverage: Coverage) -> list[Rung]:
-    far, delivery = way.far, way.delivery
+def _rungs_one_way(messages: Sequence[Message], way: OneWay, coverage: Coverage, fates: Fates) -> list[Rung]:
+    far = way.far
     copies: dict[int, list[tuple[int, bool]]] = defaultdict(list)
-    for pair in range(len(delivery.sent)):
-        arrival_ns = int(far.time_ns[delivery.delivered[pair]])
-        copies[int(delivery.sent[pair])].append((arrival_ns, bool(delivery.flipped_bit[pair] != INTACT)))
+    for delivery in filter(None, (way.delivery, way.delivery.background)):  # ICMP is in the background
+        for pair in range(len(delivery.sent)):
+            arrival_ns = int(far.time_ns[delivery.delivered[pair]])
+            copies[int(delivery.sent[pair])].append((arrival_ns, bool(delivery.flipped_bit[pair] != INTACT)))
     rungs = []
     for message in messages:
         arrivals = sorted(copies[message.frame - 1])
         is_damaged = bool(arrivals) and arrivals[0][1]
         times_ns = tuple(time_ns for time_ns, _ in arrivals)
-        rungs.append(Rung(message, message.time_ns, times_ns, is_damaged, _kind(message, coverage)))
+        fate = "" if times_ns else fates.get((message.host, message.frame), "")
+        rungs.append(Rung(message, message.time_ns, times_ns, is_damaged, _kind(message, coverage), fate))
     return rungs
 
 
@@ -89,7 +101,7 @@ def _kind(message: Message, coverage: Coverage) -> Kind:
     if message.first_byte is not None:
         return "new data" if coverage.add_all(message.placed_pieces) else "data again"
     if message.unplaced:
-        return "data again" if message.name == "retransmission" else "new data"
+        return "data again" if message.name in AGAIN else "new data"
     return "of the sender"
 
 
@@ -126,7 +138,7 @@ def last_new_data(messages: Sequence[Message]) -> int | None:
         if message.first_byte is not None:
             if coverage.add_all(message.placed_pieces):
                 last = index
-        elif message.unplaced and 2 * message.payload_bytes >= longest and message.name != "retransmission":
+        elif message.unplaced and 2 * message.payload_bytes >= longest and message.name not in AGAIN:
             last = index
     return last
 
@@ -191,7 +203,7 @@ def _line(columns: Columns, message: Message) -> str:
     ends = ((columns.source, columns.source_port), (columns.destination, columns.destination_port))
     source, destination = (_end(columns, row, int(address[row]), int(port[row])) for address, port in ends)
     network = "IP6" if columns.network[row] == 6 else "IP"
-    transport = "TCP" if columns.protocol[row] == 6 else "UDP"
+    transport = {6: "TCP", 17: "UDP"}.get(int(columns.protocol[row]), "ICMP")
     what = f"{message.name}: {message.detail}" if message.detail else message.name
     return f"{time} {network} {source} > {destination}: {transport}, length {message.payload_bytes}  {what}"
 

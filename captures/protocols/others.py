@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from owlt.captures.protocols.reader import CUT, Packet, PacketContent, Reader, Unreadable
+from owlt.captures.protocols.reader import CUT, REPEATED, Packet, PacketContent, Reader, Unreadable
 
 _UFTP = (
     *("ANNOUNCE", "REGISTER", "CLIENT_KEY", "REG_CONF", "KEYINFO", "KEYINFO_ACK", "FILEINFO", "FILEINFO_ACK"),
@@ -81,11 +81,22 @@ class Quic(Reader):
 
 
 class Datagrams(Reader):
-    """Datagrams without a dissector."""
+    """Datagrams of a protocol that is not known: their size, and which are equal to an earlier one of the same host.
+
+    Of cut packets, only the beginning can be compared.
+    """
 
     TITLE = "UDP"
     NEEDS_TSHARK = True
 
+    def __init__(self) -> None:
+        self._frames: dict[tuple[str, int, bytes], int] = {}
+
     def read(self, packet: Packet) -> PacketContent:
-        """A content that states only that it is a datagram."""
-        return PacketContent("UDP datagram", unplaced=packet.host == "sender")
+        """A content that states what is known without the protocol."""
+        key = packet.host, packet.datagram_bytes, packet.payload
+        earlier = self._frames.setdefault(key, packet.frame)
+        is_equal = earlier != packet.frame and packet.payload_bytes > 0
+        name = REPEATED if is_equal and not packet.cut else "UDP datagram"
+        same = f"{'begins like' if packet.cut else 'repeats'} packet {earlier}, " if is_equal else ""
+        return PacketContent(name, f"{same}{packet.payload_bytes} B", unplaced=packet.host == "sender")

@@ -41,6 +41,8 @@ class Packet:
     payload_bytes: int
     datagram_bytes: int
     fields: Fields
+    frame: int = 0
+    """Its number in the capture, from 1."""
 
     @property
     def cut(self) -> bool:
@@ -136,6 +138,8 @@ def each_unit(packet: Packet, read: Callable[[int], tuple[PacketContent, int]]) 
     return contents
 
 
+RETRANSMISSION, REPEATED = "retransmission", "UDP repeat"
+"""The names of messages that carry again what their host sent before."""
 CUT = "cut"
 """The detail of a message of which too little was captured to say more."""
 

@@ -27,6 +27,7 @@ from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.decoding import FIN, RST, SYN, Kind
 from owlt.captures.frames.session import Host, Session, summary_filter
 from owlt.captures.matches.delivery import INTACT, Crossing, Delivery
+from owlt.captures.protocols.icmp import icmp_errors
 from owlt.captures.protocols.ladder import last_new_data, termination_lines
 from owlt.captures.protocols.messages import (
     Message,
@@ -296,10 +297,13 @@ class Exchange:
 def read_exchange(crossing: Crossing, session: Session, dissector: Sequence[str]) -> Exchange:
     """The messages in both captures. Raises ValueError if the dissector's options are not known, NoDissection,
     OSError."""
-    return Exchange(
-        messages(crossing.at_sender, session, dissector, _damaged(crossing.reverse)),
-        messages(crossing.at_receiver, session, dissector, _damaged(crossing.forward)),
-    )
+
+    def read(columns: Columns, arriving: Delivery) -> list[Message]:
+        of_session = messages(columns, session, dissector, _damaged(arriving))
+        errors = list(icmp_errors(columns, session))
+        return sorted([*of_session, *errors], key=lambda message: message.time_ns) if errors else of_session
+
+    return Exchange(read(crossing.at_sender, crossing.reverse), read(crossing.at_receiver, crossing.forward))
 
 
 def _damaged(delivery: Delivery) -> list[int]:

@@ -220,9 +220,10 @@ def _analysis(paths: list[Path], options: CaptureOptions, tables: str, out: Path
         return analyse_two(first, others[0], options, tables, out)
     if is_recorded(first):
         first = results_root(first)
-        if options != CaptureOptions():
-            raise _mistake_at(first, "is a run of owlt, whose record has these values", fix="leave out the options")
-        return analyse_run(first, tables, out)
+        if options != CaptureOptions(implementation=options.implementation):
+            fix = "leave out all options but --implementation, which gives another dissector"
+            raise _mistake_at(first, "is a run of owlt, whose record has these values", fix=fix)
+        return analyse_run(first, tables, out, options.implementation)
     return analyse_one(first, options, _host_of_one_capture(first, options), tables, out)
 
 

@@ -45,8 +45,11 @@ if TYPE_CHECKING:
     from owlt.captures.inspection.inspection import Inspection
 
 
-def analyse_run(run: Path, tables: str, out: Path | None) -> Analysis:
-    """Analyse a recorded run. Raises OwltError if it kept no captures or they are of another session."""
+def analyse_run(run: Path, tables: str, out: Path | None, implementation: str = "") -> Analysis:
+    """Analyse a recorded run, with the dissector of its plan, or of another implementation.
+
+    Raises OwltError if it kept no captures or they are of another session.
+    """
     from owlt.captures.accounting.derived_files import CAPTURES
     from owlt.captures.accounting.pairs import load_pairs
     from owlt.captures.accounting.summary import load_summary, read_both
@@ -59,6 +62,8 @@ def analyse_run(run: Path, tables: str, out: Path | None) -> Analysis:
     directory = _output_directory(out, run / "analysis")
     record, case = case_of_run(run)
     channel = WrittenChannel.model_validate(record.channel or {})
+    if implementation:
+        case = replace(case, dissector=find_implementation(implementation).dissector)
     case = replace(case, forward_link=link_of(channel, "forward"), reverse_link=link_of(channel, "reverse"))
     both = read_both(*(run / name for name in CAPTURES))
     try:

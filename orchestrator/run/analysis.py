@@ -481,9 +481,10 @@ def _refused(record: RunRecord) -> list[tuple[str, str]]:
 
 def _dissector(directory: Path, record: RunRecord) -> Sequence[str]:
     """The dissector options of the planned implementation; if the plan is missing or damaged, those of the current
-    profile of the same name."""
-    planned: Sequence[str] = ()
-    with suppress(OSError, ResultsConflict, LookupError, TypeError):
+    profile of the same name; none if there is none."""
+    with suppress(OSError, ResultsConflict, LookupError, TypeError, AttributeError):
         plan = read_plan_values(directory.parent.parent)
-        planned = plan["implementations"][record.implementation]["dissector"]
-    return planned or find_implementation(base_name(record.implementation)).dissector
+        return list(plan["implementations"][record.implementation].get("dissector", []))
+    with suppress(OwltError):
+        return find_implementation(base_name(record.implementation)).dissector
+    return ()

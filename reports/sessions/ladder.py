@@ -56,14 +56,22 @@ class Label:
     colour: str
 
 
-def draw_ladder(steps: Sequence[Step], title: str = "") -> Canvas:
-    """The figure of some steps; times count from the first. Raises ValueError if there is none."""
+FATES = {"queue": "dropped, queue full", "mtu": "dropped, too long", "in_flight": "on its way"}
+"""The fates of packets that did not arrive, where it is another one than lost."""
+
+
+def draw_ladder(steps: Sequence[Step], title: str = "", first_ns: int | None = None) -> Canvas:
+    """The figure of some steps; times count from `first_ns`, the session's start, or the first step.
+
+    Raises ValueError if there is none.
+    """
     if not steps:
         raise ValueError("no messages to draw; expected at least one")
     start_ns = _left_ns(steps[0])
     rungs = _all_rungs(steps)
     end_s = max((max((rung.left_ns, *rung.arrived_ns)) - start_ns) / 1e9 for rung in rungs) or 1e-3
-    labels = {host: _labels(steps, start_ns, host, end_s) for host in SIDES}
+    since_s = 0.0 if first_ns is None else (start_ns - first_ns) / 1e9
+    labels = {host: _labels(steps, start_ns, host, end_s, since_s) for host in SIDES}
     lines = max(len(of_side) for of_side in labels.values())
     height = max(LEAST_HEIGHT, min(SECTION_HEIGHT, LABEL_LINE * 3 * lines), LABEL_LINE * (lines + 1))
     with matplotlib.rc_context(STYLE):
@@ -94,8 +102,11 @@ def _usual_delay_s(rungs: Sequence[Rung]) -> float:
     return median(delays_ns) / 1e9 if delays_ns else 0
 
 
-def _labels(steps: Sequence[Step], start_ns: int, host: Host, end_s: float) -> list[Label]:
-    """A label for each message of the host; one label for several of the same name that follow each other closely."""
+def _labels(steps: Sequence[Step], start_ns: int, host: Host, end_s: float, since_s: float) -> list[Label]:
+    """A label for each message of the host; one label for several of the same name that follow each other closely.
+
+    `since_s` is the time from the session's start to the first step.
+    """
     closely_s = end_s / 40
     groups: list[list[Step]] = []
     for step in steps:
@@ -107,7 +118,7 @@ def _labels(steps: Sequence[Step], start_ns: int, host: Host, end_s: float) -> l
             groups[-1].append(step)
         else:
             groups.append([step])
-    return [_label(group, start_ns, host) for group in groups]
+    return [_label(group, start_ns, host, since_s) for group in groups]
 
 
 def _host(step: Step) -> Host:
@@ -119,7 +130,7 @@ def _group_key(rung: Rung) -> tuple[str, Kind, bool]:
     return rung.message.name, rung.kind, _fate(rung) != ""
 
 
-def _label(group: Sequence[Step], start_ns: int, host: Host) -> Label:
+def _label(group: Sequence[Step], start_ns: int, host: Host, since_s: float) -> Label:
     first, last = group[0], group[-1]
     at_s, until_s = (_left_ns(first) - start_ns) / 1e9, (_left_ns(last) - start_ns) / 1e9
     if isinstance(first, LeftOut):
@@ -127,11 +138,11 @@ def _label(group: Sequence[Step], start_ns: int, host: Host) -> Label:
     name, colour = first.message.name, COLOURS[first.kind]
     if len(group) == 1:
         detail = f": {first.message.detail}" if first.message.detail else ""
-        text = _fitting(f"{at_s:.3f} s  {name}{_fate(first)}", detail)
+        text = _fitting(f"{since_s + at_s:.3f} s  {name}{_fate(first)}", detail)
         return Label(host, at_s, at_s, text, colour)
     fates = {_fate(step) for step in group if isinstance(step, Rung)}
     fate = fates.pop() if len(fates) == 1 else ""
-    return Label(host, at_s, until_s, _fitting(f"{at_s:.3f} s  {len(group)}× {name}{fate}"), colour)
+    return Label(host, at_s, until_s, _fitting(f"{since_s + at_s:.3f} s  {len(group)}× {name}{fate}"), colour)
 
 
 def _fitting(begin: str, detail: str = "") -> str:
@@ -147,7 +158,7 @@ def _fitting(begin: str, detail: str = "") -> str:
 
 def _fate(rung: Rung) -> str:
     if not rung.arrived_ns:
-        return " (lost)"
+        return f" ({FATES.get(rung.fate, 'lost')})"
     return " (damaged)" if rung.is_damaged else ""
 
 

@@ -168,7 +168,7 @@ def _run_figures(title: str, inspection: Inspection, directory: Path) -> dict[st
         save_channel(draw_traces(inspection.traces, title), directory / "traces.svg")
         captions["traces"] = "Throughput, offset and acknowledgements, delay and queue over time."
     if steps := ending(inspection.rungs):
-        save_channel(draw_ladder(steps, title), directory / "ladder.svg")
+        save_channel(draw_ladder(steps, title, inspection.rungs[0].left_ns), directory / "ladder.svg")
         captions["ladder"] = "The end of the session: from the last new data to the last packet."
     return captions
 

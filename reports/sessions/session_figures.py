@@ -169,7 +169,8 @@ def _draw_packets(task: _Task, figures: Path, with_pdf: bool) -> tuple[SessionFi
             f"The end of a session of {task.title}: {task.where}. Each arrow is a message, from the time it was sent "
             f"to the time it arrived; time runs downwards, from shortly before the last new data.{cut}",
         )
-        save(draw_ladder(ending(inspection.rungs), task.title), figures, ladder.name, with_pdf)
+        drawn = draw_ladder(ending(inspection.rungs), task.title, inspection.rungs[0].left_ns)
+        save(drawn, figures, ladder.name, with_pdf)
     traces = SessionFigure(
         file_text(f"traces-{task.name}"), f"The whole session of {task.title} over time: {task.where}."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.run.analysis import case_of_run
-from owlt.results.record import Outcome
+from owlt.results.record import Outcome, read_record, write_record
 from tests.unit.captures.making import DATA, GOLDEN
 from tests.unit.orchestrator.analysing import RECEIVER, SENDER, analyse, run_of_owlt
 
@@ -102,3 +103,23 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path, argume
     place = tmp_path / "out"
     assert said in refusal(*arguments, "--out", place)
     assert not place.exists()
+
+
+def test_the_profile_in_the_plan_is_used_for_an_implementation_of_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    run = run_of_owlt(tmp_path / "runs" / "run", Outcome.COMPLETED)
+    record = read_record(run)
+    write_record(record.model_copy(update={"implementation": "of-the-user"}), run)
+
+    assert case_of_run(run)[1].dissector == ()  # neither a plan nor a profile is there
+    for dissector in ([], ["-d", "udp.port==1,cfdp"]):
+        plan = {"schema_version": 9, "implementations": {"of-the-user": {"dissector": dissector}}}
+        (tmp_path / "plan.json").write_text(json.dumps(plan))
+        assert case_of_run(run)[1].dissector == dissector
+
+
+def test_of_the_options_a_run_takes_only_another_dissector(tmp_path: Path) -> None:
+    run = run_of_owlt(tmp_path / "run", Outcome.COMPLETED)
+
+    assert "leave out all options but --implementation" in refusal(run, "--port", "udp/5")
+    assert "implementation 'no-such': not found" in refusal(run, "--implementation", "no-such")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -95,3 +96,14 @@ def test_a_lost_message_ends_in_a_cross() -> None:
 def test_a_ladder_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="expected at least one"):
         draw_ladder([])
+
+
+def test_times_count_from_the_start_of_the_session_and_a_loss_has_its_cause() -> None:
+    lost = replace(rung(1, "new data", 3 * SECOND_NS, is_lost=True), fate="queue")
+
+    def labels(first_ns: int | None) -> list[str]:
+        return [text.get_text() for text in draw_ladder([lost], first_ns=first_ns).axes[0].texts[2:]]
+
+    (since_start,), (since_first,) = labels(SECOND_NS), labels(None)
+    assert since_start.startswith("2.000 s") and since_first.startswith("0.000 s")
+    assert "(dropped, queue full)" in since_start
