@@ -1,0 +1,218 @@
+"""The choice in a cell, held against situations whose answer a statistician wrote down, and against simulated sweeps.
+
+The table was written before the rule. `values(centre, percent, n)` are n runs at the quantiles of a log-normal
+distribution, so that every situation is the same in each test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from owlt.reports.answer.verdicts import Verdict, verdicts
+from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Criterion, Point, Sample
+
+Runs = Sequence[float | None]
+"""The values of the runs of an implementation; None: the file was not delivered."""
+PACKETS_BACK, TIME_TO_DELIVERY = (
+    next(each for each in CRITERIA if each.slug == slug) for slug in ("rts", "time-to-delivery")
+)
+
+
+def values(centre: float, percent: float, n: int) -> list[float]:
+    quantiles = stats.norm.ppf((np.arange(n) + 0.5) / n)
+    return [float(centre * np.exp(percent / 100 * each)) for each in quantiles]
+
+
+def failed(number: int) -> list[None]:
+    return [None] * number
+
+
+@dataclass(frozen=True)
+class Situation:
+    """`take`: shown to be the best, or within the margin of it. `open`: not decided. All others are excluded."""
+
+    name: str
+    runs: Mapping[str, Runs]
+    take: str = ""
+    open: str = ""
+    margin: float = 0.01
+    criterion: Criterion = GOODPUT
+    has_chance: bool = True
+    """Whether the channel has random errors; without, identical runs are all that there is."""
+
+
+def same(*names: str, runs: Runs) -> dict[str, Runs]:
+    return dict.fromkeys(names, runs)
+
+
+TEN, THIRTY = 10, 30
+SITUATIONS = (
+    # One is better
+    Situation("one far ahead", {"a": values(1, 1, TEN), "b": values(0.7, 1, TEN)}, take="a"),
+    Situation("1.5 % ahead, narrow", {"a": values(1, 0.05, TEN), "b": values(0.985, 0.05, TEN)}, take="a"),
+    Situation("30 % ahead, wide", {"a": values(1, 20, TEN), "b": values(0.7, 20, TEN)}, take="a"),
+    Situation("20 % ahead, wide, many runs", {"a": values(1, 20, THIRTY), "b": values(0.8, 20, THIRTY)}, take="a"),
+    Situation("one run as rule, the other wide and far", {"a": [1.0] * TEN, "b": values(0.5, 20, TEN)}, take="a"),
+    Situation(
+        "one after the other", {"a": values(1, 1, TEN), "b": values(0.9, 1, TEN), "c": values(0.8, 1, TEN)}, take="a"
+    ),
+    Situation(
+        "ten, one of them best", {"a": values(1, 1, TEN), **same(*"bcdefghij", runs=values(0.8, 1, TEN))}, take="a"
+    ),
+    # Ties
+    Situation("the same runs", same("a", "b", runs=values(1, 0.5, THIRTY)), take="ab"),
+    Situation(
+        "Mars, 1 MB: the medians differ by 0.04 %",
+        {"cfdp": [2773.30] * TEN, "ltp": [2772.25] * TEN, "saratoga": [2773.38] * TEN},
+        take="cfdp ltp saratoga",
+        has_chance=False,
+    ),
+    Situation(
+        "Mars with a spread of 0.001 %: a significant difference that nobody notices",
+        {"cfdp": values(2773.3, 0.001, TEN), "ltp": values(2772.25, 0.001, TEN)},
+        take="cfdp ltp",
+    ),
+    Situation("half a percent apart, narrow", {"a": values(1, 0.05, TEN), "b": values(0.995, 0.05, TEN)}, take="ab"),
+    Situation(
+        "two tie and one is far",
+        {"a": values(1, 0.1, TEN), "b": values(0.999, 0.1, TEN), "c": values(0.5, 0.1, TEN)},
+        take="ab",
+    ),
+    Situation("ten tie", same(*"abcdefghij", runs=values(1, 0.2, THIRTY)), take="abcdefghij"),
+    Situation("all four tie", same(*"abcd", runs=values(2, 0.1, TEN)), take="abcd"),
+    # Near-ties
+    Situation(
+        "one percent apart, on the margin: the better one is safe, the other is not shown to be as good",
+        {"a": values(1, 0.1, TEN), "b": values(0.99, 0.1, TEN)},
+        take="a",
+        open="b",
+    ),
+    Situation("5 % apart, wide", {"a": values(1, 20, TEN), "b": values(0.95, 20, TEN)}, open="ab"),
+    Situation("5 % apart, wide, 30 runs", {"a": values(1, 20, THIRTY), "b": values(0.95, 20, THIRTY)}, open="ab"),
+    Situation(
+        "two near each other, one far",
+        {"a": values(1, 5, TEN), "b": values(0.98, 5, TEN), "c": values(0.5, 5, TEN)},
+        open="ab",
+    ),
+    Situation("same median, one of them wide", {"a": [1.0] * TEN, "b": values(1, 20, TEN)}, open="ab"),
+    Situation(
+        "wide, tied with one that excludes a third",
+        {"a": values(1, 40, TEN), "b": values(1, 0.5, TEN), "c": values(0.9, 0.5, TEN)},
+        open="ab",
+    ),
+    # Few runs
+    Situation("one run of each", {"a": [1.0], "b": [0.1]}, open="ab"),
+    Situation("two runs of each", {"a": [1.0, 1.1], "b": [0.1, 0.11]}, open="ab"),
+    Situation("391 times as much after two runs", {"a": [391.0, 390.0], "b": [1.0, 1.0]}, open="ab"),
+    Situation("three runs of each", {"a": values(1, 1, 3), "b": values(0.7, 1, 3)}, open="ab"),
+    Situation("four runs of each of two", {"a": values(1, 1, 4), "b": values(0.7, 1, 4)}, open="ab"),
+    Situation("five runs of each of two", {"a": values(1, 1, 5), "b": values(0.7, 1, 5)}, take="a"),
+    Situation("five of each of three", {"a": values(1, 1, 5), **same("b", "c", runs=values(0.7, 1, 5))}, open="abc"),
+    Situation("six of each of three", {"a": values(1, 1, 6), **same("b", "c", runs=values(0.7, 1, 6))}, take="a"),
+    Situation("six of each of six", {"a": values(1, 1, 6), **same(*"bcdef", runs=values(0.7, 1, 6))}, open="abcdef"),
+    Situation("seven of each of six", {"a": values(1, 1, 7), **same(*"bcdef", runs=values(0.7, 1, 7))}, take="a"),
+    Situation("20 runs against 5", {"a": values(1, 1, 20), "b": values(0.5, 1, 5)}, take="a"),
+    Situation("20 runs against 2", {"a": values(1, 1, 20), "b": values(0.5, 1, 2)}, open="ab"),
+    # Deterministic cells
+    Situation("no errors, identical runs, two of each", {"a": [1.0] * 2, "b": [0.9] * 2}, take="a", has_chance=False),
+    Situation("no errors, 0.5 % apart", {"a": [1.0] * 2, "b": [0.995] * 2}, take="ab", has_chance=False),
+    Situation("no errors, one run of each", {"a": [1.0], "b": [0.9]}, open="ab", has_chance=False),
+    Situation("identical runs of a channel with errors", {"a": [1.0] * 2, "b": [0.9] * 2}, open="ab"),
+    Situation("identical ten times in spite of errors", {"a": [1.0] * TEN, "b": [0.9] * TEN}, take="a"),
+    # Quantised values and rare slow runs
+    Situation(
+        "rounds: 7 of 10 in the first against 3 of 10",
+        {"a": [1.0] * 7 + [0.83] * 3, "b": [1.0] * 3 + [0.83] * 7},
+        open="ab",
+    ),
+    Situation(
+        "rounds: 27 of 30 in the first against 3 of 30",
+        {"a": [1.0] * 27 + [0.83] * 3, "b": [1.0] * 3 + [0.83] * 27},
+        take="a",
+    ),
+    Situation("one slow run in ten", {"a": [1.0] * 9 + [0.4], "b": [1.0] * TEN}, take="ab"),
+    # Failures
+    Situation("one delivers nothing", {"a": values(1, 1, TEN), "b": failed(TEN)}, take="a"),
+    Situation("none delivers anything", {"a": failed(TEN), "b": failed(TEN)}),
+    Situation("one delivers half of its files", {"a": values(1, 1, TEN), "b": [*values(2, 1, 5), *failed(5)]}, take="a"),
+    Situation(
+        "as fast, but 2 of 10 not delivered",
+        {"a": values(1, 0.1, TEN), "b": [*values(1, 0.1, 8), *failed(2)]},
+        take="a",
+        open="b",
+    ),
+    Situation(
+        "both as fast, both fail 3 of 30", same("a", "b", runs=[*values(1, 0.1, 27), *failed(3)]), take="ab"
+    ),
+    Situation(
+        "30 % faster, 1 of 10 not delivered",
+        {"a": values(1, 1, TEN), "b": [*values(1.3, 1, 9), *failed(1)]},
+        take="b",
+    ),
+    Situation(
+        "30 % faster when it delivers, 4 of 10 not delivered",
+        {"a": values(1, 1, TEN), "b": [*values(1.3, 1, 6), *failed(4)]},
+        open="ab",
+    ),
+    # Margins
+    Situation("3 % apart, margin 5 %", {"a": values(1, 0.1, TEN), "b": values(0.97, 0.1, TEN)}, "ab", margin=0.05),
+    Situation("3 % apart, margin 1 %", {"a": values(1, 0.1, TEN), "b": values(0.97, 0.1, TEN)}, "a"),
+    Situation("no margin: any difference", {"a": values(1, 0.01, TEN), "b": values(0.999, 0.01, TEN)}, "a", margin=0),
+    Situation("no margin: identical", same("a", "b", runs=[1.0] * TEN), "ab", margin=0),
+    # Other criteria
+    Situation("fewest packets", {"a": [9.0] * TEN, "b": [2.0] * TEN}, "b", criterion=PACKETS_BACK),
+    Situation("no packets at all against some", {"a": [0.0] * TEN, "b": [12.0] * TEN}, "a", criterion=PACKETS_BACK),
+    Situation("no packets at all, both", {"a": [0.0] * TEN, "b": [0.0] * TEN}, "ab", criterion=PACKETS_BACK),
+    Situation(
+        "time: half a percent apart",
+        {"a": values(1, 0.05, TEN), "b": values(0.995, 0.05, TEN)},
+        "ab",
+        criterion=TIME_TO_DELIVERY,
+    ),
+    Situation("time: 30 % apart", {"a": values(1, 1, TEN), "b": values(0.7, 1, TEN)}, "a", criterion=TIME_TO_DELIVERY),
+)
+
+
+def row(value: float | None, criterion: Criterion, has_chance: bool, seed: int) -> dict[str, Any]:
+    bps = 1e6 if value is None else value * 1e6
+    numbers: dict[str, Any] = {"goodput_bps": bps, "goodput_to_delivery_bps": bps, "rts_sent": 10, "str_sent": 20}
+    if criterion == PACKETS_BACK:
+        numbers["rts_sent"] = value
+    return {
+        **{"outcome": "failed" if value is None else "completed", "suspect": "", "file_size_bytes": 10**6},
+        **{"seed": seed, "clock": "exact", "timeline": "", "forward_packet_error_rate": 0.01 if has_chance else 0.0},
+        **{"session_s": 8e6 / bps, "str_sent_bytes": 2000, "rts_sent_bytes": 1000, **numbers},
+    }
+
+
+def verdict_of(
+    runs: Mapping[str, Runs], criterion: Criterion = GOODPUT, margin: float = 0.01, has_chance: bool = True
+) -> Verdict:
+    samples = {
+        name: Sample(tuple(row(value, criterion, has_chance, seed) for seed, value in enumerate(of_name)))
+        for name, of_name in runs.items()
+    }
+    (verdict,) = verdicts([Cell(Point("", 1e6, 10**9, 10**6, 0.01), samples)], criterion, margin)
+    return verdict
+
+
+def names_in(text: str) -> set[str]:
+    """The names in a text: "ab" are two of one letter."""
+    return set(text.split() if " " in text else text)
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda each: each.name)
+def test_the_choice_is_that_of_the_table(situation: Situation) -> None:
+    verdict = verdict_of(situation.runs, situation.criterion, situation.margin, situation.has_chance)
+
+    assert (set(verdict.leaders), set(verdict.undecided)) == (names_in(situation.take), names_in(situation.open))
+
+
+def test_the_table_has_at_least_forty_situations_with_names_of_their_own() -> None:
+    assert len({each.name for each in SITUATIONS}) == len(SITUATIONS) >= 40
