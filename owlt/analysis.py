@@ -34,6 +34,8 @@ class Table:
     """A row for each run: a value for each column; None if the run has none. `pandas.DataFrame(table)` takes them."""
     order: tuple[str, ...] = field(default=(), repr=False)
     """The implementations in the order of the sweep, which decides their colours."""
+    margin: float | None = field(default=None, repr=False)
+    """The share by which an implementation may be behind the best and still be taken, for a map; None: the default."""
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -60,7 +62,7 @@ class Table:
         """
         from owlt.reports.drawing.specification import selected
 
-        return Table(tuple(selected(self.rows, _filters(values))), self.order)
+        return Table(tuple(selected(self.rows, _filters(values))), self.order, self.margin)
 
     def draw(
         self,
@@ -90,7 +92,7 @@ class Table:
             group=quantity(group),
             facets=tuple(quantity(name) for name in ([facets] if isinstance(facets, str) else facets)),
             order=order,
-            **more,
+            **({} if self.margin is None else {"margin": self.margin}) | more,
         )
         _have_notebooks_show_figures()
         return draw_figure(self.rows, specification)
@@ -101,8 +103,8 @@ def load(*results: str | Path) -> Table:
     from owlt.orchestrator.profiles.load import existing_results
     from owlt.reports.comparison.stopping import load_rows
 
-    rows, order = load_rows([existing_results(Path(each)) for each in results])
-    return Table(tuple(rows), order)
+    loaded = load_rows([existing_results(Path(each)) for each in results])
+    return Table(tuple(loaded.rows), loaded.order, loaded.margin)
 
 
 def save(figure: Figure, path: str | Path) -> None:

@@ -2,34 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from owlt.inputs.mistake import Mistake, Place
+from owlt.inputs.quantities import parse_delay_ns
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import CriterionOption, Json, ResultsArgument
+from owlt.orchestrator.commands.usage import CriterionOption, Json, ResultsArgument, parsed, share_of
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from owlt.reports.answer.answer import Answer, CriterionAnswer
     from owlt.reports.answer.verdicts import Verdict
+    from owlt.reports.comparison.cells import Cell
 
-ANSWER_VERSION = 1
+DELIVERY_SLUG = "delivery"
+ANSWER_VERSION = 2
 """Raised if a field of the JSON output is renamed or removed, or changes its meaning."""
 
 
 def answer(
     results: ResultsArgument,
     criterion: CriterionOption = "",
+    margin: Annotated[
+        str,
+        typer.Option(
+            metavar="PERCENT",
+            help="How far behind the best an implementation may be and still be taken; default: margin_percent of the "
+            "sweep, 1%.",
+        ),
+    ] = "",
+    within: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Compare the probability that the file is delivered in this time, such as 300s, the length of a pass.",
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
-    """Name the best implementation for each channel and file.
+    """Name the implementations to take for each channel and file.
 
     It reads the records and summaries of a results directory as they are, and changes nothing.
     """
-    result = _answer_of(results)
-    chosen = _chosen(result, criterion)
+    from owlt.orchestrator.profiles.load import existing_results
+    from owlt.reports.comparison.cells import cells_of
+    from owlt.reports.comparison.stopping import load_due_results
+
+    path = existing_results(results)
+    loaded = load_due_results(path)
+    share = share_of("--margin", margin) if margin else loaded.sweep.margin
+    result = _answer_of(path, cells_of(loaded.rows), share, criterion, within)
+    chosen = _chosen(result, criterion or (DELIVERY_SLUG if within else ""))
     printer = Printer(as_json)
     printer.json(_json_value(result, chosen))
     printer.text(f"{chosen.headline} {chosen.certainty}".rstrip())
@@ -39,19 +67,17 @@ def answer(
         where = region.where + (f" ({cells} cells)" if cells > 1 else "")
         printer.text(f"- {where}: {' '.join(region.sentences)}")
     printer.table(
-        ("implementation", "best or close in", "farthest behind", "runs not completed"),
+        ("implementation", "best or equivalent in", "undecided in", "farthest behind", "runs not completed"),
         (_summary_cells(chosen, place) for place in range(len(chosen.summaries))),
     )
 
 
-def _answer_of(results: Path) -> Answer:
-    from owlt.orchestrator.profiles.load import existing_results
+def _answer_of(results: Path, cells: Sequence[Cell], margin: float, criterion: str, within: str) -> Answer:
     from owlt.reports.answer.answer import answer_of
-    from owlt.reports.comparison.cells import cells_of
-    from owlt.reports.comparison.stopping import load_due_results
 
-    results = existing_results(results)
-    result = answer_of(cells_of(load_due_results(results).rows))
+    if within and criterion not in ("", DELIVERY_SLUG):
+        raise OwltError(Mistake.of("--within", f"got it with --criterion {criterion}", f"--criterion {DELIVERY_SLUG}"))
+    result = answer_of(cells, margin, float(parsed("--within", within, parse_delay_ns)) / 1e9 if within else None)
     if result is None:
         raise OwltError(Mistake("has one implementation", "at least two to compare", where=Place(str(results))))
     return result
@@ -69,11 +95,12 @@ def _summary_cells(chosen: CriterionAnswer, place: int) -> tuple[str, ...]:
 
     summary = chosen.summaries[place]
     sign = "-" if chosen.criterion.higher_is_better else "+"
-    doubt = "" if summary.is_farthest_significant else " ?"
+    doubt = "" if summary.is_farthest_shown else " ?"
     undelivered = summary.undelivered
     return (
         summary.name,
         f"{summary.led} of {summary.planned}",
+        f"{summary.undecided}" if summary.undecided else "",
         "" if summary.farthest is None else f"{sign}{percent_text(summary.farthest)}{doubt}",
         f"{undelivered.count} of {undelivered.n}" if undelivered else "",
     )
@@ -84,6 +111,7 @@ def _json_value(result: Answer, chosen: CriterionAnswer) -> dict[str, Any]:
         "version": ANSWER_VERSION,
         "criterion": chosen.criterion.slug,
         "unit": chosen.criterion.metric.unit,
+        "margin": result.margin,
         "headline": chosen.headline,
         "sureness": result.sureness,
         "summaries": [asdict(each) for each in chosen.summaries],
@@ -91,7 +119,8 @@ def _json_value(result: Answer, chosen: CriterionAnswer) -> dict[str, Any]:
             {
                 "where": region.where,
                 "cells": len(region.region.verdicts),
-                "take": region.region.take,
+                "take": list(region.region.take),
+                "is_undecided": region.region.is_undecided,
                 "sentences": list(region.sentences),
             }
             for region in chosen.regions
@@ -104,7 +133,7 @@ def _verdict_value(verdict: Verdict) -> dict[str, Any]:
     return {
         **verdict.point.values,
         "best": verdict.best,
-        "leaders": list(verdict.leaders),
-        "kruskal_p": verdict.kruskal_p,
+        "take": list(verdict.leaders),
+        "undecided": list(verdict.undecided),
         "standings": [asdict(each) for each in verdict.standings],
     }

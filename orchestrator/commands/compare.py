@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import CriterionOption, Json
+from owlt.orchestrator.commands.usage import CriterionOption, Json, share_of
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 COMPARE_VERSION = 1
 """Raised if a field of the JSON output is renamed or removed, or changes its meaning."""
 WORSE_STATUS, NOT_JUDGED_STATUS = 1, 5
-LARGEST_TOLERANCE = 0.5
 
 
 def compare(
@@ -34,7 +32,7 @@ def compare(
     criterion: CriterionOption = "",
     tolerance: Annotated[
         str,
-        typer.Option("--tolerance", metavar="PERCENT", help="A difference of the medians up to this is no change."),
+        typer.Option("--tolerance", metavar="PERCENT", help="A difference up to this is no change."),
     ] = "1%",
     page: Annotated[
         Path | None,
@@ -52,7 +50,7 @@ def compare(
     """
     from owlt.reports.answer.change_outcome import compare_nights, compare_two
 
-    share = _share(tolerance)
+    share = share_of("--tolerance", tolerance)
     sources = _sources(results)
     chosen = _chosen(sources, criterion)
     printer = Printer(as_json)
@@ -74,14 +72,6 @@ def compare(
     raise typer.Exit(status)
 
 
-def _share(text: str) -> float:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *%?", text)
-    share = float(match[1]) / 100 if match else -1.0
-    if not 0 <= share <= LARGEST_TOLERANCE:
-        raise OwltError(Mistake.of("--tolerance", f"got {text!r}", "a percentage from 0 to 50, such as 1%"))
-    return share
-
-
 def _sources(results: Sequence[Path]) -> list[ComparedResults]:
     from owlt.orchestrator.profiles.load import existing_results
     from owlt.reports.answer.changes import load_sources
@@ -94,7 +84,8 @@ def _sources(results: Sequence[Path]) -> list[ComparedResults]:
 def _chosen(sources: Sequence[ComparedResults], criterion: str) -> Criterion:
     from owlt.reports.comparison.cells import criteria_of
 
-    by_slug = {each.slug: each for each in criteria_of([cell for source in sources for cell in source.cells])}
+    criteria = criteria_of([cell for source in sources for cell in source.cells])
+    by_slug = {each.slug: each for each in criteria if not each.is_share}
     if criterion and criterion not in by_slug:
         raise OwltError(Mistake.of("--criterion", f"got {criterion!r}", f"one of {', '.join(by_slug)}"))
     return by_slug[criterion] if criterion else next(iter(by_slug.values()))

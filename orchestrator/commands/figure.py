@@ -122,9 +122,10 @@ def figure(
     if options.kind == "map" and len(results) > 1:
         fix = "combine them first: owlt report A B --out C"
         raise OwltError(Mistake.of("RESULTS", "got several with --kind map", "one results directory", fix))
-    rows, order = load_rows([existing_results(each) for each in results])
+    loaded = load_rows([existing_results(each) for each in results])
     try:
-        drawn = draw_figure(rows, replace(specification, order=order if options.group == "implementation" else ()))
+        order = loaded.order if options.group == "implementation" else ()
+        drawn = draw_figure(loaded.rows, replace(specification, order=order, margin=loaded.margin))
     except NothingSelected as problem:
         raise OwltError(
             Mistake.of(f"--filter {problem.name}", f"no run has {problem.value!r}", _one_of(problem.values))

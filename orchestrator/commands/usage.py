@@ -271,10 +271,22 @@ CriterionOption = Annotated[
     typer.Option(
         "--criterion",
         metavar="CRITERION",
-        help="goodput, goodput-to-delivery, total-data or rts (packets from the receiver); "
-        "default: one that does not mislead.",
+        help="goodput, time-to-delivery, str or rts (packets of the sender, of the receiver), total-data or data-back "
+        "(their bytes), delivery (the probability; not for compare); default: one that does not mislead.",
     ),
 ]
+LARGEST_SHARE = 0.5
+
+
+def share_of(option: str, text: str) -> float:
+    """A share from 0 to LARGEST_SHARE, written as a percentage: "1%", "0.5". Raises OwltError."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *%?", text)
+    share = float(match[1]) / 100 if match else -1.0
+    if not 0 <= share <= LARGEST_SHARE:
+        raise OwltError(Mistake.of(option, f"got {text!r}", "a percentage from 0 to 50, such as 1%"))
+    return share
+
+
 Sweep = Annotated[
     str,
     typer.Argument(

@@ -150,8 +150,8 @@ class Sensitivity:
         among = f"between {self.implementations} implementations"
         if self.repetitions < self.least:
             yield (
-                f"warning: {self.key}: {self.repetitions}: too few for any significant difference {among}; write "
-                f"'{self.key}: {self.least}' or more"
+                f"warning: {self.key}: {self.repetitions}: too few to exclude any of {self.implementations} "
+                f"implementations; write '{self.key}: {self.least}' or more"
             )
         detected = f"{max(self.repetitions, self.least)} repetitions detect a difference {among}"
         detected += f" with a probability of {_percent(DETECTION)} if it is "
@@ -185,7 +185,7 @@ def _difference(ratio: float) -> str:
 
 def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
     """What the repetitions of a plan can decide; None: no cell has two implementations."""
-    from owlt.reports.comparison.differences import least_repetitions_of
+    from owlt.reports.comparison.choice import least_repetitions_of
     from owlt.reports.comparison.stopping import detectable_ratio, repetitions_for
 
     by_cell: dict[str, set[str]] = {}
@@ -196,11 +196,11 @@ def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
         return None
     adaptive = plan.sweep.adaptive
     repetitions = adaptive.at_least if adaptive else plan.sweep.most_repetitions
-    least = least_repetitions_of(implementations)
+    least, margin = least_repetitions_of(implementations), plan.sweep.margin
     number = max(repetitions, least)
     spreads = (spread.typical, spread.largest) if spread else SPREADS
-    ratios = {each: ratio for each in spreads if (ratio := detectable_ratio(each, number, implementations))}
-    needed = repetitions_for(WORTH_DETECTING, spread.typical, implementations) if spread else None
+    ratios = {each: ratio for each in spreads if (ratio := detectable_ratio(each, number, implementations, margin))}
+    needed = repetitions_for(WORTH_DETECTING, spread.typical, implementations, margin) if spread else None
     worth = needed if needed and needed > number else None
     key = "at_least" if adaptive else "repetitions"
     return Sensitivity(implementations, repetitions, least, key, spread, ratios, worth)

@@ -251,6 +251,11 @@ class Sweep(BaseModel):
         OneOrMany(),
         Field(description="what the results have to show, checked after the sweep and by the report"),
     ] = []
+    margin_percent: Annotated[
+        float,
+        BeforeValidator(_require_number),
+        Field(ge=0, le=50, description="how far behind the best an implementation may be and still be taken"),
+    ] = 1
     queue_packets: Annotated[
         int | None, Field(ge=1, description="capacity of the bottleneck's queue in each direction, in packets")
     ] = None
@@ -343,6 +348,11 @@ class Sweep(BaseModel):
     def most_repetitions(self) -> int:
         """The number of repetitions, or the largest number."""
         return self.repetitions if isinstance(self.repetitions, int) else self.repetitions.at_most
+
+    @property
+    def margin(self) -> float:
+        """The share of the best value by which an implementation may be behind and still be taken."""
+        return self.margin_percent / 100
 
     def gives(self, axis: str) -> bool:
         """Whether the sweep has values of an axis, alone or together with others."""

@@ -215,7 +215,7 @@ PLAN_STEPS: Steps = {
     5: _new_keys,  # assertions, which plans of version 5 may have too
     6: _new_keys,  # how an implementation fails beyond a known limit
     7: _new_keys,  # ECN marking
-    8: _new_keys,  # values of the reverse link
+    8: _new_keys,  # values of the reverse link, and the margin of the choice
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

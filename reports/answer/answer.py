@@ -9,34 +9,22 @@ from typing import Literal, get_args
 
 from owlt.reports.answer.regions import Dimension, Region, dimensions_of, regions_of
 from owlt.reports.answer.sentences import (
-    difference_of,
-    doubt_of,
+    difference_text,
     headline,
     percent_text,
     region_sentences,
-    signed_text,
     sureness,
 )
-from owlt.reports.answer.verdicts import (
-    EQUAL_WITHIN,
-    SIMILAR_WITHIN,
-    Standing,
-    Summary,
-    Verdict,
-    behind,
-    summaries_of,
-    verdicts,
-)
+from owlt.reports.answer.verdicts import Standing, Summary, Verdict, summaries_of, verdicts
 from owlt.reports.comparison.cells import Cell, Criterion, criteria_of, implementations_in, misleading_goodput
-from owlt.reports.comparison.differences import SIGNIFICANCE, least_repetitions_of
-from owlt.reports.comparison.estimates import CONFIDENCE
+from owlt.reports.comparison.choice import MARGIN
 from owlt.reports.units import listed
 
 LEAST_P = 0.001
 """A smaller probability is written as "p < 0.001"."""
 
 Sureness = Literal["sure", "partly sure", "not sure"]
-"""sure: every other implementation is significantly worse, or shown to be equal or close. partly: some are."""
+"""sure: it is shown what may be taken. partly sure: it is shown only that some may not be taken."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +37,14 @@ class Other:
 
 @dataclass(frozen=True)
 class Line:
-    """One cell. `names` are to be taken, or have the best median if it is undecided; () if none delivered enough."""
+    """One cell. `names` are to be taken, or are not excluded if it is undecided; () if none delivered enough."""
 
     verdict: Verdict
     places: tuple[str, ...]
     """Its values of the dimensions of the grid, in words."""
     names: tuple[str, ...]
     is_any: bool
-    """Whether all implementations lead."""
+    """Whether all implementations may be taken."""
     is_undecided: bool
     others: tuple[Other, ...]
     sureness: Sureness
@@ -65,13 +53,15 @@ class Line:
 
     @property
     def best(self) -> Standing | None:
-        """The implementation with the best median, which is shown."""
+        """The implementation with the best value, which is shown."""
         return self.verdict.standing(self.verdict.best) if self.verdict.best else None
 
 
 def lines_of(regions: Sequence[Region], dimensions: Sequence[Dimension], criterion: Criterion) -> tuple[Line, ...]:
     """A line for each cell of the regions, in the order of the dimensions."""
-    lines = [_line(verdict, region.take, dimensions, criterion) for region in regions for verdict in region.verdicts]
+    lines = [
+        _line(verdict, region.take[:1], dimensions, criterion) for region in regions for verdict in region.verdicts
+    ]
     return tuple(sorted(lines, key=lambda line: _place(line.verdict, dimensions)))
 
 
@@ -92,86 +82,61 @@ def _place(verdict: Verdict, dimensions: Sequence[Dimension]) -> list[int]:
     return [each.values.index(each.of(verdict.point)) for each in dimensions]
 
 
-def _line(verdict: Verdict, take: str | None, dimensions: Sequence[Dimension], criterion: Criterion) -> Line:
-    leaders = verdict.leaders
-    rest = [each for each in verdict.standings if each.name not in leaders]
-    names = tuple(sorted(leaders, key=lambda name: name != take))
+def _line(verdict: Verdict, first: Sequence[str], dimensions: Sequence[Dimension], criterion: Criterion) -> Line:
+    names = tuple(sorted(verdict.candidates, key=lambda name: name not in first))
+    rest = [each for each in verdict.standings if each.name not in names]
     sureness, why = _sureness(verdict, rest)
     return Line(
         verdict=verdict,
         places=tuple(dimension.text(dimension.of(verdict.point)) for dimension in dimensions),
         names=names,
-        is_any=not rest and len(names) > 1,
-        is_undecided=bool(names and rest) and not verdict.shows_difference,
-        others=tuple(
-            Other(each.name, difference_text(verdict, each, criterion)) for each in rest if each.relation != "not run"
-        ),
+        is_any=not rest and len(names) > 1 and not verdict.is_undecided,
+        is_undecided=verdict.is_undecided,
+        others=tuple(Other(each.name, difference_text(each, criterion, True)) for each in rest if each.tried),
         sureness=sureness,
         why=why,
     )
 
 
-def difference_text(verdict: Verdict, standing: Standing, criterion: Criterion) -> str:
-    """How an implementation stands to the best: "−24 % (−20 to −28 %)", "2 of 10 delivered", "no run".
-
-    A question mark follows a difference that is not significant. "": it is the best.
-    """
-    if standing.relation == "not run":
-        return "no run"
-    if standing.relation == "undelivered" or verdict.best is None:
-        return f"{standing.delivered} of {standing.tried} delivered"
-    share = behind(verdict, verdict.best, standing.name, criterion)
-    if share is None or standing.name == verdict.best:
-        return ""
-    return f"{difference_of(share, criterion)}{_interval_text(standing)}{doubt_of(standing)}"
-
-
-def _interval_text(standing: Standing) -> str:
-    """The interval of a significant difference."""
-    size = standing.ratio
-    if standing.relation != "worse" or size is None or size.confidence < CONFIDENCE:
-        return ""
-    low, high = (signed_text(bound - 1) for bound in sorted((size.low, size.high), key=lambda bound: abs(1 - bound)))
-    return "" if low == high else f" ({low.removesuffix(' %')} to {high})"
-
-
 def _sureness(verdict: Verdict, rest: Sequence[Standing]) -> tuple[Sureness, str]:
     if verdict.best is None:
         return "sure", "none delivered more than half of its files"
-    close = [each for each in verdict.standings if each.relation == "similar"]
-    unclear = [each for each in rest if each.relation == "unclear"]
-    missing = [each.name for each in rest if each.relation == "not run"]
+    missing = [each.name for each in verdict.standings if each.relation == "not run"]
     shown = [each for each in rest if each.relation in ("worse", "undelivered")]
-    most = max(each.tried for each in verdict.standings)
-    least = least_repetitions_of(len(verdict.standings))
-    if most < least and (unclear or len(verdict.leaders) > 1):
-        return "not sure", f"{'one run' if most == 1 else f'{most} runs'} of each; at least {least} are needed"
-    reasons = list(_reasons(shown, unclear, close))
+    reasons = list(_reasons(verdict, shown))
     if missing:
-        reasons = [*(reasons if shown or unclear else ()), f"no run yet of {listed(missing)}"]
-    if not unclear and not missing:
-        return "sure", "; ".join(reasons)
-    return ("partly sure" if shown else "not sure"), "; ".join(reasons)
+        return "not sure", "; ".join([*reasons, f"no run yet of {listed(missing)}"])
+    most = max(each.tried for each in verdict.standings)
+    if verdict.is_undecided and most < verdict.least_repetitions:
+        runs = "one run" if most == 1 else f"{most} runs"
+        return "not sure", f"{runs} of each; at least {verdict.least_repetitions} are needed"
+    if verdict.is_undecided:
+        return ("partly sure" if shown else "not sure"), "; ".join([*reasons, _undecided(verdict)])
+    return "sure", "; ".join(reasons)
 
 
-def _reasons(shown: Sequence[Standing], unclear: Sequence[Standing], close: Sequence[Standing]) -> Iterator[str]:
+def _reasons(verdict: Verdict, shown: Sequence[Standing]) -> Iterator[str]:
     worse = [each for each in shown if each.relation == "worse"]
-    undelivered = [each for each in shown if each.relation == "undelivered"]
+    undelivered = [each.name for each in shown if each.relation == "undelivered"]
     if worse:
-        p_values = [each.p_holm for each in worse if each.p_holm is not None]
-        yield f"{_names(worse)} significantly worse ({_p_text(p_values)})"
+        p_values = [each.p for each in worse if each.p is not None]
+        yield f"{_names(worse)} worse ({_p_text(p_values) if p_values else 'no random errors'})"
     if undelivered:
-        yield f"{_names(undelivered)} delivered half of the files or fewer"
-    if unclear:
-        needed = [each.repetitions_needed for each in unclear if each.repetitions_needed]
-        more = (
-            f" ({max(needed)} repetitions would show it, if it is as large as it seems)"
-            if len(needed) == len(unclear)
-            else ""
-        )
-        yield f"difference from {_names(unclear)} not significant{more}"
-    if not shown and not unclear:
-        yield f"all are shown to be within {percent_text(SIMILAR_WITHIN if close else EQUAL_WITHIN)} of the best"
+        yield f"{listed(undelivered)} delivered half of the files or fewer"
+    if verdict.leaders and verdict.undecided:
+        names = listed(list(verdict.undecided))
+        yield f"whether {names} {'is' if len(verdict.undecided) == 1 else 'are'} as good is undecided"
+    if not shown and not verdict.undecided and len(verdict.leaders) > 1:
+        yield "all are shown to be equivalent"
+
+
+def _undecided(verdict: Verdict) -> str:
+    best = verdict.standing(verdict.best) if verdict.best else None
+    bound = None if best is None else best.behind_high
+    most = "" if bound is None else f": {verdict.best} is at most {percent_text(max(bound, 0))} behind the best"
+    needed = [each.repetitions_needed for each in verdict.standings if each.repetitions_needed]
+    more = f" ({max(needed)} repetitions would decide it, if the differences are as they seem)" if needed else ""
+    return f"undecided between {listed(list(verdict.undecided))}{most}{more}"
 
 
 def _names(standings: Sequence[Standing]) -> str:
@@ -183,7 +148,7 @@ def _p_text(p_values: Sequence[float]) -> str:
     p = max(p_values)
     if p < LEAST_P:
         return f"p < {LEAST_P:g}"
-    return f"p {'=' if len(p_values) == 1 else '≤'} {f'{p:.2g}' if p < SIGNIFICANCE / 5 else f'{p:.2f}'}"
+    return f"p {'=' if len(p_values) == 1 else '≤'} {p:.2g}"
 
 
 @dataclass(frozen=True)
@@ -222,43 +187,39 @@ class Answer:
     """The answer of a sweep; the criterion to look at first is the first one."""
 
     sureness: str
+    margin: float
+    """The share of the best value by which an implementation may be behind."""
     misleading: tuple[str, ...]
     """The implementations for which goodput misleads."""
     dimensions: tuple[Dimension, ...]
     by_criterion: tuple[CriterionAnswer, ...]
 
 
-def answer_of(cells: Sequence[Cell]) -> Answer | None:
-    """The answer; None if there are not at least two implementations to compare."""
+def answer_of(cells: Sequence[Cell], margin: float = MARGIN, within_s: float | None = None) -> Answer | None:
+    """The answer; None if there are not at least two implementations to compare. `within_s`: the time in which a file
+    has to be delivered to count as delivered, by the criterion of the probability of delivery."""
     if len(implementations_in(cells)) < 2:
         return None
     dimensions = dimensions_of([cell.point for cell in cells])
     return Answer(
-        sureness=sureness(cells),
+        sureness=sureness(cells, margin),
+        margin=margin,
         misleading=tuple(misleading_goodput(cells)),
         dimensions=dimensions,
-        by_criterion=tuple(_by_criterion(cells, criterion, dimensions) for criterion in criteria_of(cells)),
+        by_criterion=tuple(by_criterion(cells, criterion, margin) for criterion in criteria_of(cells, within_s)),
     )
 
 
-def _by_criterion(cells: Sequence[Cell], criterion: Criterion, dimensions: Sequence[Dimension]) -> CriterionAnswer:
-    of_cells = verdicts(cells, criterion)
-    summaries = summaries_of(of_cells, criterion)
+def by_criterion(cells: Sequence[Cell], criterion: Criterion, margin: float) -> CriterionAnswer:
+    """The answer by one criterion."""
+    of_cells = verdicts(cells, criterion, margin)
+    summaries = summaries_of(of_cells)
     regions = regions_of(of_cells)
-    enough = _can_be_significant(cells)
     return CriterionAnswer(
         criterion=criterion,
-        headline=headline(criterion, summaries, of_cells),
+        headline=headline(criterion, summaries, regions, margin),
         summaries=summaries,
-        regions=tuple(RegionAnswer(region, tuple(region_sentences(region, criterion, enough))) for region in regions),
+        regions=tuple(RegionAnswer(region, tuple(region_sentences(region, criterion))) for region in regions),
         verdicts=tuple(of_cells),
-        lines=lines_of(regions, dimensions, criterion),
-    )
-
-
-def _can_be_significant(cells: Sequence[Cell]) -> bool:
-    """Whether some cell has enough runs for its test to be significant."""
-    return any(
-        max(sample.tried for sample in cell.samples.values()) >= least_repetitions_of(len(cell.samples))
-        for cell in cells
+        lines=lines_of(regions, dimensions_of([cell.point for cell in cells]), criterion),
     )

@@ -14,16 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample, SampleNumbers, cells_of
+from owlt.reports.comparison.cells import OF_A_RUN, Cell, Criterion, Point, Sample, SampleNumbers, cells_of
 from owlt.reports.comparison.differences import SIGNIFICANCE, Ratio, compare, holm, least_p, least_repetitions, ratio
 from owlt.reports.comparison.stopping import load_due_results
 from owlt.reports.results.rows import Row
-
-OF_A_RUN = (
-    *("seed", "outcome", "session_s", "goodput_to_delivery_bps"),
-    *("str_sent", "str_sent_bytes", "rts_sent", "rts_sent_bytes"),
-)
-"""Two runs with the same values of these are identical: the same seed, the same packets, the same times."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,7 @@ def _samples(cells: Sequence[Cell]) -> dict[tuple[Point, str], Sample]:
 
 
 def _keys(rows: Sequence[Row]) -> Counter[tuple[object, ...]]:
-    return Counter(tuple(row[name] for name in OF_A_RUN) for row in rows if row["session_s"] is not None)
+    return Counter(tuple(row[name] for name in ("seed", *OF_A_RUN)) for row in rows if row["session_s"] is not None)
 
 
 Relation = Literal["worse", "better", "no difference", "identical", "too few runs", "no result", "removed", "added"]
@@ -83,7 +77,7 @@ class Change:
     before: SampleNumbers | None
     after: SampleNumbers | None
     ratio: Ratio | None
-    """The ratio of the medians: after over before."""
+    """The median over all pairs of a run after over a run before; its interval holds together with all others."""
     identical: int
     """Runs that are the same on both sides."""
     p_holm: float | None = None
@@ -139,7 +133,7 @@ def _scores(pair: Pair, criterion: Criterion) -> dict[str, list[float]]:
 
 
 def _change(pair: Pair, test: _Test | None, criterion: Criterion, tolerance: float) -> Change:
-    size = _ratio(pair, criterion)
+    size = _ratio(pair, criterion, test.tests if test else 1)
     change = Change(
         point=pair.point,
         implementation=pair.implementation,
@@ -180,10 +174,10 @@ def _undelivered(sample: Sample | None) -> float:
     return sample.undelivered / sample.tried if sample and sample.tried else 0.0
 
 
-def _ratio(pair: Pair, criterion: Criterion) -> Ratio | None:
+def _ratio(pair: Pair, criterion: Criterion, tests: int) -> Ratio | None:
     if pair.before is None or pair.after is None:
         return None
-    return ratio(pair.after.values(criterion.metric), pair.before.values(criterion.metric))
+    return ratio(pair.after.values(criterion.metric), pair.before.values(criterion.metric), tests)
 
 
 def _side(sample: Sample | None, criterion: Criterion) -> SampleNumbers | None:

@@ -1,16 +1,17 @@
-"""Regions: cells side by side in the grid for which the same implementation is to be taken.
+"""Regions: cells side by side in the grid for which the same implementations are to be taken, or are undecided.
 
-If a cell has several leaders, one that delivered every file of the sweep is taken, and of these the one that leads most
-cells, so that regions are large and few.
+If a cell has several candidates, it joins the region of one that delivered every file of the sweep, and of these of the
+one that may be taken in most cells, so that regions are large and few. A region names all that are candidates in each
+of its cells.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from owlt.inputs.axes import AXES, LOADS, OF_THE_LINK, QUANTITIES, Axis, conditions_of
 from owlt.inputs.quantities import NAME
@@ -61,8 +62,10 @@ class Region:
 
     phrase: str
     """Its place in the grid in words; "" if it is all of the grid."""
-    take: str | None
-    """The implementation to take; None if no implementation delivered more than half of its files."""
+    take: tuple[str, ...]
+    """The implementations to take, or that are not excluded if it is undecided, in every one of its cells. () if none
+    delivered more than half of its files."""
+    is_undecided: bool
     verdicts: tuple[Verdict, ...]
 
 
@@ -89,25 +92,56 @@ def dimensions_of(points: Sequence[Point]) -> tuple[Dimension, ...]:
 def regions_of(verdicts: Sequence[Verdict]) -> list[Region]:
     """The regions of a grid, in its order. Two boxes merge if they differ in neighbouring values of one dimension."""
     dimensions = dimensions_of([verdict.point for verdict in verdicts])
-    led = Counter(name for verdict in verdicts for name in verdict.leaders)
-    fails = {each.name for verdict in verdicts for each in verdict.standings if each.delivered < each.tried}
-    boxes = [_Box(tuple((each.of(v.point),) for each in dimensions), _take(v, led, fails), (v,)) for v in verdicts]
+    choices = _choices(verdicts)
+    boxes = [_Box(tuple((each.of(v.point),) for each in dimensions), choices(v), (v,)) for v in verdicts]
     boxes = min((_merged_in(order, boxes, dimensions) for order in permutations(range(len(dimensions)))), key=len)
     boxes.sort(key=lambda box: [each.values.index(own[0]) for each, own in zip(dimensions, box.values, strict=True)])
-    return [Region(_phrase(box, dimensions), box.take, box.verdicts) for box in boxes]
+    return [
+        Region(
+            _phrase(box, dimensions),
+            candidates_in(box.verdicts, box.choice.name),
+            box.choice.is_undecided,
+            box.verdicts,
+        )
+        for box in boxes
+    ]
+
+
+def candidates_in(verdicts: Sequence[Verdict], first: str | None) -> tuple[str, ...]:
+    """The implementations that are candidates in every one of these cells, one of them first."""
+    common = [name for name in verdicts[0].candidates if all(name in verdict.candidates for verdict in verdicts)]
+    return tuple(sorted(common, key=lambda name: name != first))
+
+
+class _Choice(NamedTuple):
+    """The candidate whose region a cell joins; None: it has none."""
+
+    name: str | None
+    is_undecided: bool
 
 
 @dataclass(frozen=True)
 class _Box:
     values: tuple[tuple[Any, ...], ...]
     """The range in each dimension."""
-    take: str | None
+    choice: _Choice
     verdicts: tuple[Verdict, ...]
 
 
-def _take(verdict: Verdict, led: Counter[str], fails: Container[str]) -> str | None:
-    first = {name: -place for place, name in enumerate(led)}  # the same of several with equal numbers, in all cells
-    return max(verdict.leaders, key=lambda name: (name not in fails, led[name], first[name]), default=None)
+def _choices(verdicts: Sequence[Verdict]) -> Callable[[Verdict], _Choice]:
+    """How a cell of a grid chooses the region that it joins."""
+    led = Counter(name for verdict in verdicts for name in verdict.leaders)
+    undecided = Counter(name for verdict in verdicts for name in verdict.undecided)
+    fails = {each.name for verdict in verdicts for each in verdict.standings if each.delivered < each.tried}
+    first = {name: -place for place, name in enumerate({**led, **undecided})}  # in all cells the same of several equal
+
+    def choice(verdict: Verdict) -> _Choice:
+        def rank(name: str) -> tuple[bool, int, int, int]:
+            return name not in fails, led[name], undecided[name], first[name]
+
+        return _Choice(max(verdict.candidates, key=rank, default=None), verdict.is_undecided)
+
+    return choice
 
 
 def _merged_in(order: Sequence[int], boxes: list[_Box], dimensions: Sequence[Dimension]) -> list[_Box]:
@@ -124,12 +158,12 @@ def _merged(boxes: list[_Box], place: int, dimension: Dimension) -> list[_Box]:
     """The boxes after merging neighbours along a dimension."""
     merged: dict[tuple[Any, ...], list[_Box]] = {}
     for box in boxes:
-        others = (box.values[:place], box.values[place + 1 :], box.take)
+        others = (box.values[:place], box.values[place + 1 :], box.choice)
         group = merged.setdefault(others, [])
         if group and _are_neighbours(group[-1], box, place, dimension):
             last = group.pop()
             values = (*box.values[:place], last.values[place] + box.values[place], *box.values[place + 1 :])
-            group.append(_Box(values, box.take, last.verdicts + box.verdicts))
+            group.append(_Box(values, box.choice, last.verdicts + box.verdicts))
         else:
             group.append(box)
     return [box for group in merged.values() for box in group]

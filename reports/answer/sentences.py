@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from typing import NamedTuple
 
-from owlt.reports.answer.regions import Region, dimensions_of, place_text
-from owlt.reports.answer.verdicts import Standing, Summary, Verdict, behind
+from owlt.reports.answer.regions import Region, candidates_in, dimensions_of, place_text
+from owlt.reports.answer.verdicts import Standing, Summary, Verdict
 from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample
-from owlt.reports.comparison.differences import SIGNIFICANCE, least_repetitions_of
-from owlt.reports.comparison.estimates import CONFIDENCE
+from owlt.reports.comparison.choice import ERROR, least_repetitions_of
 from owlt.reports.units import listed
 
 WITHOUT_DIFFERENCE = 0.01
@@ -20,72 +20,130 @@ DOUBLE = 1.0
 """From this surplus on, "2 times as much" instead of a percentage."""
 MOST_NAMED = 5
 """The most other implementations that a sentence describes."""
+MOST_CHOICES = 3
+"""The most choices that the headline names."""
 
 
-def headline(criterion: Criterion, summaries: Sequence[Summary], verdicts: Sequence[Verdict]) -> str:
-    """The answer in one or two sentences. Without a significant difference in any cell, nothing is recommended."""
-    first, cells = summaries[0], len(verdicts)
-    if not first.led:
+def headline(criterion: Criterion, summaries: Sequence[Summary], regions: Sequence[Region], margin: float) -> str:
+    """The answer in a few sentences, from the regions: what to take where, and where that is undecided."""
+    cells = sum(len(region.verdicts) for region in regions)
+    decided = _choices([region for region in regions if region.take and not region.is_undecided])
+    undecided = _choices([region for region in regions if region.is_undecided])
+    if not decided and not undecided:
         return "No implementation delivered more than half of its files in any cell."
-    undelivered = first.undelivered
-    failures = (
-        f" {undelivered.count} of its {undelivered.n} runs did not complete."
-        if undelivered and undelivered.count
-        else ""
+    sentences = []
+    if decided:
+        first, *rest = decided
+        sentences.append(_recommended_first(first, criterion, cells, len(summaries), margin))
+        if rest:
+            named = [f"{either(each.names)} in {_number_of(each)}" for each in rest[:MOST_CHOICES]]
+            more = sum(each.cells for each in rest[MOST_CHOICES:])
+            sentences.append(f"Elsewhere {listed([*named, *([f'others in {_cells(more)}'] if more else [])])}.")
+    if undecided:
+        sentences.append(_undecided(undecided, criterion, cells, is_all=not decided))
+    failures = [each for each in summaries if each.undelivered and each.undelivered.count]
+    named_first = (decided or undecided)[0].names
+    sentences += [
+        f"{each.name} delivered {each.undelivered.n - each.undelivered.count} of {each.undelivered.n} files."
+        for each in failures
+        if each.name in named_first and each.undelivered
+    ]
+    return " ".join(sentences)
+
+
+class _Named(NamedTuple):
+    """A choice of the headline: names, the number of cells, and the places of their regions."""
+
+    names: tuple[str, ...]
+    cells: int
+    places: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
+
+
+def _choices(regions: Sequence[Region]) -> list[_Named]:
+    """The choices, that of most cells first; regions that begin with the same name are one."""
+    by_first: dict[str, list[Region]] = {}
+    for region in regions:
+        by_first.setdefault(region.take[0], []).append(region)
+    choices = []
+    for first, own in by_first.items():
+        verdicts = tuple(verdict for region in own for verdict in region.verdicts)
+        names = candidates_in(verdicts, first)
+        choices.append(_Named(names, len(verdicts), tuple(region.phrase for region in own), verdicts))
+    return sorted(choices, key=lambda each: -each.cells)
+
+
+def _recommended_first(first: _Named, criterion: Criterion, cells: int, implementations: int, margin: float) -> str:
+    is_any = 1 < len(first.names) == implementations
+    who = (
+        "any of them: each has" if is_any else f"{either(first.names)}: {'each' if len(first.names) > 1 else 'it'} has"
     )
-    everywhere = f"in all {cells} cells" if cells > 1 else "here"
-    if len(summaries) > 1 and summaries[-1].led == cells:
-        return f"Take any of them: each has the {criterion.best}, or is close to it, {everywhere}.{failures}"
-    is_shown = any(verdict.shows_difference for verdict in verdicts)
-    begins = f"Take {first.name}: it" if is_shown else f"Undecided: {first.name}"
-    begins += f" has the {criterion.best}, or is close to it, "
-    ends = failures if is_shown else f" No difference is significant yet.{failures}"
-    if first.led == cells:
-        return f"{begins}{everywhere}.{ends}"
-    if 2 * first.led >= cells:
-        same = [each.name for each in summaries[1:] if each.led == first.led]
-        also = f" (as many as {listed(same)})" if same else ""
-        rest = f"In the other {_cells(cells - first.led)} {_rest(criterion, first, verdicts, cells - first.led)}"
-        return f"{begins}in {first.led} of {cells} cells{also}. {rest}{ends}"
-    led = listed([f"{each.name} in {each.led}" for each in summaries[:MOST_NAMED] if each.led])
-    return f"No implementation has the {criterion.best} in most of the {cells} cells. Best or close: {led}."
+    where = (
+        "here"
+        if cells == 1
+        else f"in all {cells} cells"
+        if first.cells == cells
+        else f"in {first.cells} of {cells} cells"
+    )
+    return f"Take {who} {_best_or_close(criterion, margin)}, {where}."
 
 
-def _rest(criterion: Criterion, first: Summary, verdicts: Sequence[Verdict], cells: int) -> str:
-    others = [each for verdict in verdicts if (each := verdict.standing(first.name)) and each.relation == "not run"]
-    if len(others) == cells:
-        return "it has no run yet."
-    if first.farthest is None:
-        return "it delivered half of its files or fewer."
-    amount = _range(first.farthest if cells == 1 else 0, first.farthest, criterion)
-    return f"it {criterion.verb} {amount} {'compared with' if amount.endswith('as much') else 'than'} the best."
+def _best_or_close(criterion: Criterion, margin: float) -> str:
+    unit = " points" if criterion.is_share else ""
+    amount = percent_text(margin).removesuffix(" %") + unit if unit else percent_text(margin)
+    return f"the {criterion.best}" + (f", or one within {amount} of it" if margin else "")
+
+
+def _undecided(choices: Sequence[_Named], criterion: Criterion, cells: int, is_all: bool) -> str:
+    number = sum(each.cells for each in choices)
+    names = list(dict.fromkeys(name for each in choices for name in each.names))
+    if not is_all:
+        return f"Undecided in {_cells(number)}: {either(names)}."
+    where = "" if cells == 1 else f" in all {number} cells" if number == cells else f" in {_cells(number)}"
+    (first, *_) = choices
+    best = first.verdicts[0].best if cells == 1 else first.names[0]
+    standing = first.verdicts[0].standing(best) if best else None
+    begins = f"Undecided{where}: {either(names)} may have the {criterion.best}"
+    if cells > 1 or standing is None:
+        return f"{begins}."
+    return f"{begins}; {best} has it so far{_at_most_behind(standing, criterion)}."
+
+
+def _at_most_behind(standing: Standing, criterion: Criterion) -> str:
+    """How far a candidate may be behind the best: ", and is at most 12 % slower than the best"; "" if it is unknown."""
+    if standing.behind_high is None or criterion.is_share:
+        return ""
+    amount = _range(standing.behind_high, standing.behind_high, criterion)
+    return f", and {criterion.verb} at most {amount} than the best" if amount and "times" not in amount else ""
+
+
+def _number_of(choice: _Named) -> str:
+    """The number of cells of a choice, and its place if it has one."""
+    place = f" ({choice.places[0]})" if len(choice.places) == 1 and choice.places[0] else ""
+    return f"{_cells(choice.cells)}{place}"
 
 
 def _cells(number: int) -> str:
-    return "cell" if number == 1 else f"{number} cells"
+    return "1 cell" if number == 1 else f"{number} cells"
 
 
-def sureness(cells: Sequence[Cell]) -> str:
-    """How far the numbers can be trusted, from the number of runs."""
+def sureness(cells: Sequence[Cell], margin: float) -> str:
+    """How far the choice can be trusted, from the number of runs."""
     samples = [sample for cell in cells for sample in cell.samples.values()]
     most = max((sample.tried for sample in samples), default=0)
     implementations = max(len(cell.samples) for cell in cells)
     least = least_repetitions_of(implementations)
-    if most == 1:
+    if all(sample.is_determined for sample in samples):
+        return f"The channel has no random errors, and all {most} runs of each in a cell have the same packets."
+    if most < least:
+        runs = "one run" if most == 1 else f"at most {most} runs"
         return (
-            "Each implementation has one run in each cell: whether a difference is due to chance cannot be judged. "
+            f"Each implementation has {runs} in each cell: too few to exclude that a difference is chance. "
             f"At least {least} repetitions are needed for {implementations} implementations."
         )
-    if most < least:
-        return (
-            f"At most {most} runs of each in a cell: too few to show that a difference is not chance. With fewer than "
-            f"{least} repetitions no difference between {implementations} implementations is significant; {least} are "
-            "enough only if all runs of one are better than all runs of the other."
-        )
     return (
-        f"{_runs(samples, most)} of each in a cell. A difference is significant if chance alone would give one at "
-        f"least as large with a probability of at most {percent_text(SIGNIFICANCE)} (Mann and Whitney, with Holm’s "
-        "correction for all pairs of the cell)."
+        f"{_runs(samples, most)} of each in a cell. What is said of a cell as decided is wrong with a probability of "
+        f"at most {percent_text(ERROR)}. A difference from the best of up to {percent_text(margin)} does not matter."
     )
 
 
@@ -93,56 +151,57 @@ def _runs(samples: Sequence[Sample], most: int) -> str:
     return f"{most} runs" if all(sample.tried == most for sample in samples) else f"Up to {most} runs"
 
 
-def region_sentences(region: Region, criterion: Criterion, can_be_significant: bool) -> list[str]:
+def region_sentences(region: Region, criterion: Criterion) -> list[str]:
     """What to take in a region, its values, and how the others stand; the place itself is `region.phrase`."""
-    take = region.take
-    if take is None:
-        return ["No implementation delivered more than half of its files.", *_failures(region, _names(region))]
-    others = [name for name in _names(region) if name != take]
-    companions = [name for name in others if all(name in verdict.leaders for verdict in region.verdicts)]
-    leaders = [take, *companions]
-    rest = [name for name in others if name not in companions]
-    is_undecided = bool(rest) and not any(verdict.shows_difference for verdict in region.verdicts)
-    choice = f"Undecided: {_highest(region, leaders, criterion)}" if is_undecided else _recommended(leaders, rest)
-    first = f"{choice}{_within(region, leaders, criterion)}: {_values(region, leaders, criterion)}."
-    described = [
-        phrase
-        for name in rest[:MOST_NAMED]
-        if (phrase := _difference(region, take, name, criterion, can_be_significant))
-    ]
+    names = list(dict.fromkeys(each.name for verdict in region.verdicts for each in verdict.standings))
+    if not region.take:
+        return ["No implementation delivered more than half of its files.", *_failures(region, names)]
+    rest = [name for name in names if name not in region.take]
+    if region.is_undecided:
+        choice = f"Undecided: {either(region.take)}"
+    elif rest or len(region.take) == 1:
+        choice = f"Take {either(region.take)}"
+    else:
+        choice = "Take any of them"
+    first = f"{choice}{_within(region, criterion)}: {_values(region, region.take, criterion)}."
+    described = [phrase for name in rest[:MOST_NAMED] if (phrase := _difference(region, name, criterion))]
     more = [f"{len(rest) - MOST_NAMED} more are in the table"] if described and len(rest) > MOST_NAMED else []
-    doubt = ["No difference is significant."] if is_undecided and described and not can_be_significant else []
-    return [first, *_sentence(described + more), *doubt, *_failures(region, [*leaders, *rest])]
+    return [first, *_sentence(described + more), *_needed(region), *_failures(region, [*region.take, *rest])]
 
 
-def _recommended(leaders: list[str], rest: list[str]) -> str:
-    return f"Take {_either(leaders) if rest else 'any of them'}" if len(leaders) > 1 else f"Take {leaders[0]}"
+def _needed(region: Region) -> list[str]:
+    """What would decide an undecided cell."""
+    if not region.is_undecided or len(region.verdicts) > 1:
+        return []
+    (verdict,) = region.verdicts
+    needed = [each.repetitions_needed for each in verdict.standings if each.repetitions_needed]
+    return [f"{max(needed)} repetitions would decide it, if the differences are as they seem."] if needed else []
 
 
-def _highest(region: Region, leaders: list[str], criterion: Criterion) -> str:
-    has = "have" if len(leaders) > 1 else "has"
-    close = "" if all(verdict.best in leaders for verdict in region.verdicts) else ", or a value close to it"
-    return f"{listed(leaders)} {has} the {criterion.best}{close}"
-
-
-def _within(region: Region, leaders: list[str], criterion: Criterion) -> str:
-    """How close several leaders are to each other."""
-    if len(leaders) == 1:
+def _within(region: Region, criterion: Criterion) -> str:
+    """How close several candidates are to each other."""
+    if len(region.take) == 1 or criterion.is_share:
         return ""
-    apart = _apart(region, leaders, criterion)
+    apart = max(_apart(verdict, region.take, criterion) for verdict in region.verdicts)
     return f" (within {percent_text(apart)} of each other)" if apart >= NO_DIFFERENCE else " (the same)"
+
+
+def _apart(verdict: Verdict, names: Sequence[str], criterion: Criterion) -> float:
+    """The difference of the medians of these in a cell, as a share of the best."""
+    medians = [s.median for name in names if (s := verdict.standing(name)) and s.median is not None]
+    low, high = (min(medians), max(medians)) if medians else (0.0, 0.0)
+    if low == high:
+        return 0.0
+    return 1 - low / high if criterion.higher_is_better else high / low - 1 if low else inf
 
 
 def _sentence(phrases: list[str]) -> list[str]:
     return ["; ".join(phrases) + "."] if phrases else []
 
 
-def _either(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
-
-
-def _names(region: Region) -> list[str]:
-    return list(dict.fromkeys(each.name for verdict in region.verdicts for each in verdict.standings))
+def either(names: Sequence[str]) -> str:
+    """Names of which any may be taken: "cfdp, ltp or norm"."""
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
 
 
 def _standings(region: Region, name: str) -> list[Standing]:
@@ -154,55 +213,44 @@ def _values(region: Region, names: Sequence[str], criterion: Criterion) -> str:
     standings = [each for name in names for each in _standings(region, name)]
     medians = [each.median for each in standings if each.median is not None]
     metric = criterion.metric
-    texts = list(dict.fromkeys(metric.text(value) for value in (min(medians), max(medians))))
+    texts = list(dict.fromkeys(metric.quantity_text(value) for value in (min(medians), max(medians))))
     runs = sorted({each.n for each in standings})
     number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
-    unit = metric.unit.removesuffix("s") if metric.unit == "packets" and max(medians) == 1 else metric.unit
-    return f"{' to '.join(texts)} {unit} (n = {number})"
+    unit = texts[-1].rpartition(" ")[2]
+    shown = [text.removesuffix(f" {unit}") for text in texts[:-1]] + texts[-1:]
+    return f"{' to '.join(shown)} (n = {number})"
 
 
-def _apart(region: Region, names: list[str], criterion: Criterion) -> float:
-    """The greatest difference of the medians of these in a cell, as a share of the best."""
-    shares = [0.0]
-    for verdict in region.verdicts:
-        medians = [s.median for name in names if (s := verdict.standing(name)) and s.median is not None]
-        if medians and max(medians) > 0:
-            low, high = min(medians), max(medians)
-            shares.append(1 - low / high if criterion.higher_is_better else high / low - 1 if low else inf)
-    return max(shares)
-
-
-def _difference(region: Region, take: str, name: str, criterion: Criterion, can_be_significant: bool) -> str:
-    """How an implementation stands to the one to take; "" if it delivered too little for a comparison."""
+def _difference(region: Region, name: str, criterion: Criterion) -> str:
+    """How an implementation stands to the best of each cell; "" if it delivered too little for a comparison."""
     pairs = [
-        (share, own, verdict.point)
+        (own.behind, own, verdict.point)
         for verdict in region.verdicts
-        if (own := verdict.standing(name)) and own.relation not in ("undelivered", "not run")
-        if (share := behind(verdict, take, name, criterion)) is not None
+        if (own := verdict.standing(name)) and own.behind is not None
     ]
-    if not pairs:
+    if not pairs or criterion.is_share:
         return ""
     shares = [share for share, _, _ in pairs]
     amount = _range(min(shares), max(shares), criterion)
     if not amount:
         return f"{name} differs by less than {percent_text(WITHOUT_DIFFERENCE)}"
     worse = [share for share, own, _ in pairs if own.relation == "worse"]
-    if can_be_significant and 0 < len(worse) < len(pairs):
+    if 0 < len(worse) < len(pairs):
         return f"{name} {criterion.verb} {_partly(pairs, worse, criterion)}"
-    phrase = f"{name} {criterion.verb} {amount}{_farthest_place(pairs)}"
-    return phrase + (_significance(region, take, [own for _, own, _ in pairs]) if can_be_significant else "")
+    interval = _interval_of([own for _, own, _ in pairs], criterion) if worse else ", which is undecided"
+    return f"{name} {criterion.verb} {amount}{_farthest_place(pairs)}{interval}"
 
 
 def _partly(pairs: Sequence[tuple[float, Standing, Point]], worse: Sequence[float], criterion: Criterion) -> str:
-    """Where some differences are significant and others are not: how large both are."""
+    """Where some differences are shown and others are not: how large both are."""
     rest = [pair for pair in pairs if pair[1].relation != "worse"]
     shares = [share for share, _, _ in rest]
-    significant = (
+    shown = (
         _range(min(worse), max(worse), criterion) or f"less than {percent_text(WITHOUT_DIFFERENCE)} {criterion.worse}"
     )
     elsewhere = _range(0, max(shares), criterion)
-    phrase = f"significantly {significant} in {len(worse)} of {len(pairs)} cells"
-    return f"{phrase}, elsewhere {elsewhere}{_farthest_place(rest)}, not significantly" if elsewhere else phrase
+    phrase = f"{shown} in {len(worse)} of {len(pairs)} cells"
+    return f"{phrase}, elsewhere {elsewhere}{_farthest_place(rest)}, which is undecided" if elsewhere else phrase
 
 
 def _farthest_place(pairs: Sequence[tuple[float, Standing, Point]]) -> str:
@@ -214,22 +262,24 @@ def _farthest_place(pairs: Sequence[tuple[float, Standing, Point]]) -> str:
     return f" ({place_text(points[shares.index(max(shares))], dimensions_of(points))})"
 
 
-def _significance(region: Region, take: str, standings: list[Standing]) -> str:
-    worse = [each for each in standings if each.relation == "worse"]
-    if not worse:
-        needed = [each.repetitions_needed for each in standings if each.repetitions_needed]
-        return (
-            f", not significantly ({max(needed)} repetitions would show it, if it is as large as it seems)"
-            if len(needed) == 1
-            else ", not significantly"
-        )
-    if len(region.verdicts) > 1:
-        return "" if len(worse) == len(standings) else f", significantly in {len(worse)} of {len(standings)} cells"
-    size = worse[0].ratio
-    if region.verdicts[0].best != take or size is None or size.confidence < CONFIDENCE:
+def _interval_of(standings: Sequence[Standing], criterion: Criterion) -> str:
+    """The interval of the difference in a single cell: " (31 to 34 %)"."""
+    if len(standings) > 1 or standings[0].behind_low is None or standings[0].behind_high is None:
         return ""
-    ends = sorted(abs(1 - bound) for bound in (size.low, size.high))
-    return f" ({percent_text(ends[0]).removesuffix(' %')} to {percent_text(ends[1])})"
+    bounds = (standings[0].behind_low, standings[0].behind_high)
+    return _between(*(_amount(max(bound, 0), criterion) for bound in bounds))
+
+
+def _amount(share: float, criterion: Criterion) -> str:
+    """A share in percent; from a surplus of DOUBLE on "12 times"."""
+    is_times = not criterion.higher_is_better and share >= DOUBLE
+    return f"{_times(share)} times" if is_times else percent_text(share)
+
+
+def _between(low: str, high: str) -> str:
+    """An interval after its value: " (31 to 34 %)"; "" if both ends are the same."""
+    unit = next((unit for unit in (" %", " times") if low.endswith(unit) and high.endswith(unit)), "")
+    return "" if low == high else f" ({low.removesuffix(unit) if unit else low} to {high})"
 
 
 def _range(low: float, high: float, criterion: Criterion) -> str:
@@ -290,34 +340,59 @@ def value_text(verdict: Verdict, criterion: Criterion) -> str:
     return criterion.metric.text(best.median) if best and best.median is not None else "–"
 
 
-def next_text(verdict: Verdict, criterion: Criterion) -> str:
-    """The best implementation that is not a leader, and how far behind it is: "ltp −24 %"; "" if there is none.
+def spread_text(standing: Standing, criterion: Criterion) -> str:
+    """How the runs of an implementation vary: "identical in all 10 runs", "1.31 to 1.38", with runs at each level."""
+    text = criterion.metric.quantity_text
+    if standing.is_identical:
+        return f"identical in all {standing.n} runs"
+    interval = "" if standing.interval is None else f"{text(standing.interval.low)} to {text(standing.interval.high)}"
+    if not standing.levels or standing.mean is None:
+        return interval
+    runs = [f"{each.runs} of {standing.n} runs at {text((each.low + each.high) / 2)}" for each in standing.levels]
+    return f"mean {text(standing.mean)}: {listed(runs)}"
 
-    A question mark follows a difference that is not significant.
+
+def next_text(verdict: Verdict, criterion: Criterion) -> str:
+    """The best implementation that is not a candidate, and how far behind it is: "ltp −24 %"; "" if there is none.
+
+    A question mark follows a difference that is undecided.
     """
     for standing in verdict.standings:
-        if standing.name in verdict.leaders or standing.relation == "not run":
-            continue
-        if standing.relation == "undelivered" or verdict.best is None:
-            return f"{standing.name}: {standing.delivered} of {standing.tried} delivered"
-        share = behind(verdict, verdict.best, standing.name, criterion)
-        if share is None:
-            continue
-        return f"{standing.name} {difference_of(share, criterion)}{doubt_of(standing)}"
+        if standing.name not in verdict.candidates and (text := difference_text(standing, criterion)):
+            return f"{standing.name}{':' if 'delivered' in text else ''} {text}"
     return ""
 
 
+def difference_text(standing: Standing, criterion: Criterion, with_interval: bool = False) -> str:
+    """How an implementation stands to the best: "−24 % (−20 to −28 %)", "2 of 10 delivered", "no run".
+
+    A question mark follows a difference that is undecided. "": it is the best, or there is no number for it.
+    """
+    if standing.relation == "not run":
+        return "no run" if with_interval else ""
+    if standing.relation == "undelivered" or (criterion.is_share and standing.behind is not None):
+        delivered = round((standing.median or 0) * standing.n / 100) if criterion.is_share else standing.delivered
+        return f"{delivered} of {standing.tried} delivered{_doubt(standing)}"
+    if standing.behind is None:
+        return ""
+    interval = _signed_interval(standing, criterion) if with_interval else ""
+    return f"{difference_of(standing.behind, criterion)}{interval}{_doubt(standing)}"
+
+
+def _signed_interval(standing: Standing, criterion: Criterion) -> str:
+    if standing.relation != "worse" or standing.behind_low is None or standing.behind_high is None:
+        return ""
+    bounds = (standing.behind_low, standing.behind_high)
+    return _between(*(difference_of(max(bound, 0), criterion) for bound in bounds))
+
+
+def _doubt(standing: Standing) -> str:
+    return " ?" if standing.relation == "undecided" else ""
+
+
 def difference_of(share_behind: float, criterion: Criterion) -> str:
-    """How far behind the best, as the difference of the measure: "−24 %", "+24 %" if lower values are better."""
-    return signed_text(-share_behind if criterion.higher_is_better else share_behind)
-
-
-def signed_text(share: float) -> str:
-    """A difference in percent with its sign; without one if it is written as 0."""
-    text = percent_text(abs(share))
-    return text if text == "0 %" else f"{'+' if share > 0 else '−'}{text}"
-
-
-def doubt_of(standing: Standing) -> str:
-    """The question mark after a difference that is not significant."""
-    return " ?" if standing.relation == "unclear" else ""
+    """How far behind the best, as the difference of the measure: "−24 %"; "+24 %", "12 times" if lower values are
+    better."""
+    share = -share_behind if criterion.higher_is_better else share_behind
+    text = _amount(abs(share), criterion)
+    return text if text == "0 %" or text.endswith("times") else f"{'+' if share > 0 else '−'}{text}"

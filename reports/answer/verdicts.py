@@ -1,53 +1,50 @@
-"""The verdict on a cell by a criterion: how each implementation stands to the best one."""
+"""The verdict on a cell by a criterion: which implementations may be taken, and how each stands to the best one.
+
+All that the answer says follows from it; the rule is in `comparison.choice`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
-from statistics import median
+from math import inf, isfinite
 from typing import Literal
 
-from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample, SampleNumbers
-from owlt.reports.comparison.differences import Comparison, Ratio, compare, ratio
-from owlt.reports.comparison.estimates import Share, TwoGroups, share, two_groups
+from owlt.reports.comparison.cells import Cell, Criterion, Point, SampleNumbers
+from owlt.reports.comparison.choice import MARGIN, Standpoint, choose, least_repetitions_of
+from owlt.reports.comparison.estimates import Share, share
 
-EQUAL_WITHIN = 0.01
-"""A difference of at most this share does not matter in practice, significant or not."""
-SIMILAR_WITHIN = 0.05
-"""The range of the ratio's interval for equal and for similar implementations."""
-
-Relation = Literal["best", "equal", "similar", "worse", "unclear", "undelivered", "not run"]
-"""equal: shown to be equal in practice. similar: shown to be close, whether or not the difference is significant.
-worse: significantly. unclear: not shown to be close, without a significant difference. undelivered: half of its files
-or more were not delivered. not run: no run has a result."""
+Relation = Literal["best", "equivalent", "worse", "undecided", "undelivered", "not run"]
+"""best, equivalent: may be taken. worse: shown to be behind the best by more than the margin. undecided: neither is
+shown. undelivered: half of its files or more were not delivered. not run: no run has a result."""
 RELATIONS: dict[Relation, str] = {
     "best": "best",
-    "equal": "equal",
-    "similar": "close",
-    "worse": "significantly worse",
-    "unclear": "not significant",
+    "equivalent": "equivalent",
+    "worse": "worse",
+    "undecided": "undecided",
     "undelivered": "not delivered",
     "not run": "not run",
 }
 """Each relation in words."""
-LEADING: tuple[Relation, ...] = ("best", "equal", "similar")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Standing(SampleNumbers):
     """One implementation in a cell, by the metric of a criterion."""
 
     name: str
     relation: Relation
-    groups: TwoGroups | None
-    """The groups of runs between which the median lies."""
-    ratio: Ratio | None
-    """Its values over those of the best implementation; None for the best one, and if either has no value or a zero."""
-    p_holm: float | None
-    """The p-value of the difference from the best implementation."""
+    behind: float | None
+    """How far it is behind the best, as a share of the best; negative: ahead. None: of the best one, and where there is
+    no number for it. Of the probability of delivery it is the difference of the shares."""
+    behind_low: float | None
+    """The least and the greatest share by which it is behind the best of the others, which decide the relation."""
+    behind_high: float | None
+    p: float | None
+    """The p-value of the hypothesis that no other implementation is better; None: nothing is left to chance."""
     repetitions_needed: int | None
-    """The runs of each that would show the difference from the best; None: there is none, or it is shown."""
+    """The runs of each after which an undecided one would be decided, if differences are as they seem; None: unknown.
+    """
 
 
 @dataclass(frozen=True)
@@ -56,133 +53,160 @@ class Verdict:
 
     point: Point
     best: str | None
-    """None if no implementation delivered more than half of its files."""
-    kruskal_p: float | None
+    """The implementation with the best value. None if no implementation delivered more than half of its files."""
     standings: tuple[Standing, ...]
-    """The best first, then by their median; in the order of the report where these are equal."""
+    """The best first, then by their value; in the order of the report where these are equal."""
 
     @property
     def leaders(self) -> tuple[str, ...]:
-        """The best implementation, and those that are equal or similar to it, in the order of the standings."""
-        return tuple(each.name for each in self.standings if each.relation in LEADING)
+        """The implementations that may be taken: shown to be the best, or behind it by no more than the margin."""
+        return self._names("best", "equivalent")
 
     @property
-    def shows_difference(self) -> bool:
-        """Whether an implementation is significantly worse than the best, or delivered half of its files or fewer."""
-        return any(each.relation in ("worse", "undelivered") for each in self.standings)
+    def undecided(self) -> tuple[str, ...]:
+        """The implementations of which neither is shown."""
+        return self._names("undecided")
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The implementations that may be taken; if there are none, those that are not excluded."""
+        return self.leaders or self.undecided
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether there are candidates, and none of them is shown to be the best or equivalent to it."""
+        return bool(self.undecided) and not self.leaders
+
+    @property
+    def least_repetitions(self) -> int:
+        """The runs of each without which no implementation can be excluded."""
+        return least_repetitions_of(sum(each.relation != "not run" for each in self.standings))
 
     def standing(self, name: str) -> Standing | None:
         """The standing of an implementation; None if it is not planned in the cell."""
         return next((each for each in self.standings if each.name == name), None)
 
-
-def verdicts(cells: Sequence[Cell], criterion: Criterion) -> list[Verdict]:
-    """The verdict on each cell."""
-    scores = [criterion.scores(cell) for cell in cells]
-    return [
-        _verdict(cell, of_cell, comparison, criterion)
-        for cell, of_cell, comparison in zip(cells, scores, compare(scores), strict=True)
-    ]
+    def _names(self, *relations: Relation) -> tuple[str, ...]:
+        return tuple(each.name for each in self.standings if each.relation in relations)
 
 
-def _verdict(cell: Cell, scores: dict[str, list[float]], comparison: Comparison, criterion: Criterion) -> Verdict:
-    middles = {name: median(of_name) if of_name else -inf for name, of_name in scores.items()}
-    ranked = sorted(middles, key=lambda name: -middles[name])
-    best = ranked[0] if middles[ranked[0]] > -inf else None
-    standings = [_standing(name, cell.samples, comparison, criterion, best, middles[name]) for name in ranked]
-    return Verdict(cell.point, best, comparison.p, tuple(standings))
+def verdicts(cells: Sequence[Cell], criterion: Criterion, margin: float = MARGIN) -> list[Verdict]:
+    """The verdict on each cell. `margin`: the share by which an implementation may be behind the best."""
+    return [_verdict(cell, criterion, margin) for cell in cells]
 
 
-def _standing(
-    name: str, samples: dict[str, Sample], comparison: Comparison, criterion: Criterion, best: str | None, score: float
-) -> Standing:
-    sample = samples[name]
-    values = sample.values(criterion.metric)
-    pair = comparison.pair(best, name) if best and name != best else None
-    size = ratio(values, samples[best].values(criterion.metric)) if best and pair else None
-    differs = pair is not None and pair.differs
-    return Standing(
-        name=name,
-        relation=_relation(name, sample, best, score, size, differs),
-        **vars(sample.numbers(criterion.metric)),
-        groups=two_groups(values),
-        ratio=size,
-        p_holm=pair.p_holm if pair else None,
-        repetitions_needed=pair.repetitions_needed(len(comparison.pairs)) if pair and not differs else None,
-    )
+def _verdict(cell: Cell, criterion: Criterion, margin: float) -> Verdict:
+    numbers = {name: criterion.numbers(sample) for name, sample in cell.samples.items()}
+    eligible = [name for name, each in numbers.items() if each.tried and (criterion.is_share or _delivers(each))]
+    eligible.sort(key=lambda name: _order_of(numbers[name], criterion), reverse=True)
+    best = eligible[0] if eligible and numbers[eligible[0]].delivered else None
+    standpoints: dict[str, Standpoint] = {}
+    if best:
+        standpoints = choose({name: criterion.contestant(cell.samples[name]) for name in eligible}, best, margin)
+        if any(not each.tried for each in numbers.values()):
+            standpoints = {name: each.as_undecided() for name, each in standpoints.items()}
+    ranked = [*standpoints, *(name for name in numbers if name not in standpoints)]
+    least = least_repetitions_of(max(len(standpoints), 2))
+    standings = []
+    for name in ranked:
+        standpoint = standpoints.get(name)
+        behind, low, high = _behind(standpoint, criterion)
+        needed = standpoint.repetitions_needed(numbers[name].tried, least, margin) if standpoint else None
+        standings.append(
+            Standing(
+                **vars(numbers[name]),
+                name=name,
+                relation=_relation(numbers[name], standpoint, name == best),
+                behind=None if name == best else behind,
+                behind_low=low,
+                behind_high=high,
+                p=standpoint.p if standpoint and name != best else None,
+                repetitions_needed=needed,
+            )
+        )
+    return Verdict(cell.point, best, tuple(standings))
 
 
-def _relation(name: str, sample: Sample, best: str | None, score: float, size: Ratio | None, differs: bool) -> Relation:
-    if not sample.tried:
-        return "not run"
-    if score == -inf:
-        return "undelivered"
-    if name == best:
-        return "best"
-    if size and not sample.undelivered and _is_within(SIMILAR_WITHIN, size.low, size.high):
-        return "equal" if _is_within(EQUAL_WITHIN, size.value) else "similar"
-    return "worse" if differs else "unclear"
+def _delivers(numbers: SampleNumbers) -> bool:
+    """Whether it delivered more than half of its files, and they have values."""
+    return 2 * numbers.delivered > numbers.tried and numbers.median is not None
 
 
-def _is_within(share: float, *ratios: float) -> bool:
-    return all(abs(each - 1) <= share for each in ratios)
+def _order_of(numbers: SampleNumbers, criterion: Criterion) -> tuple[float, float]:
+    sign = 1 if criterion.higher_is_better else -1
+    return sign * (numbers.median or 0), sign * (numbers.mean or 0)
+
+
+def _relation(numbers: SampleNumbers, standpoint: Standpoint | None, is_best: bool) -> Relation:
+    if standpoint is None:
+        return "undelivered" if numbers.tried else "not run"
+    if standpoint.position == "take":
+        return "best" if is_best else "equivalent"
+    return "worse" if standpoint.position == "excluded" else "undecided"
+
+
+def _behind(standpoint: Standpoint | None, criterion: Criterion) -> tuple[float | None, float | None, float | None]:
+    """How far behind the best, with its bounds, as a share of the best."""
+    if standpoint is None:
+        return None, None, None
+    if criterion.is_share or criterion.higher_is_better:
+        shares = [1 - ratio for ratio in (standpoint.value, standpoint.high, standpoint.low)]
+    else:
+        shares = [1 / ratio - 1 if ratio else inf for ratio in (standpoint.value, standpoint.high, standpoint.low)]
+    value, low, high = (share if isfinite(share) else None for share in shares)
+    is_bounded = criterion.is_share or standpoint.low > 0
+    return value, low, high if is_bounded else None
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One implementation. `farthest` is its greatest difference from the best, as a share of the best, in the cells
-    where it does not lead; None if there is no such cell with a value."""
+    """One implementation. `farthest` is the most by which it is behind the best, as a share of the best, in the cells
+    where it may not be taken; None if there is no such cell with a value."""
 
     name: str
     led: int
+    """The number of cells in which it may be taken."""
+    undecided: int
+    """The number of cells in which that is undecided."""
     planned: int
     """The number of cells in which it is planned."""
     farthest: float | None
-    is_farthest_significant: bool
+    is_farthest_shown: bool
+    """Whether it is shown there to be behind by more than the margin."""
     undelivered: Share | None
-    """The share of its files that were delivered; None if no run has a result."""
+    """The share of its files that were not delivered; None if no run has a result."""
     suspect: int
 
 
-def summaries_of(verdicts: Sequence[Verdict], criterion: Criterion) -> tuple[Summary, ...]:
-    """All implementations, the one that leads most cells first."""
+def summaries_of(verdicts: Sequence[Verdict]) -> tuple[Summary, ...]:
+    """All implementations, the one that may be taken in most cells first."""
     names = dict.fromkeys(each.name for verdict in verdicts for each in verdict.standings)
-    summaries = [_summary(name, verdicts, criterion) for name in names]
+    summaries = [_summary(name, verdicts) for name in names]
     return tuple(sorted(summaries, key=_order))
 
 
-def _order(summary: Summary) -> tuple[int, float, float]:
-    """The sort key: most led cells first, then most delivered files, then the smallest difference from the best."""
-    return -summary.led, summary.undelivered.value if summary.undelivered else 1.0, summary.farthest or 0.0
+def _order(summary: Summary) -> tuple[int, int, float, float]:
+    """The sort key: most cells in which it may be taken, then undecided, then most delivered files, then the smallest
+    difference from the best."""
+    undelivered = summary.undelivered.value if summary.undelivered else 1.0
+    return -summary.led, -summary.undecided, undelivered, summary.farthest or 0.0
 
 
-def behind(verdict: Verdict, best: str, name: str, criterion: Criterion) -> float | None:
-    """How far the median of an implementation is behind another, as a share of the other; negative: ahead.
-
-    None if either has no value, or if the other's value is zero.
-    """
-    ahead, own = verdict.standing(best), verdict.standing(name)
-    if ahead is None or own is None or not ahead.median or own.median is None:
-        return None
-    difference = own.median / ahead.median - 1
-    return -difference if criterion.higher_is_better else difference
-
-
-def _summary(name: str, verdicts: Sequence[Verdict], criterion: Criterion) -> Summary:
+def _summary(name: str, verdicts: Sequence[Verdict]) -> Summary:
     own = [(verdict, standing) for verdict in verdicts if (standing := verdict.standing(name)) is not None]
     differences = [
-        (difference, standing.relation == "worse")
+        (standing.behind, standing.relation == "worse")
         for verdict, standing in own
-        if verdict.best and name not in verdict.leaders and standing.relation != "undelivered"
-        if (difference := behind(verdict, verdict.best, name, criterion)) is not None
+        if standing.relation in ("worse", "undecided") and standing.behind is not None
     ]
-    farthest, is_significant = max(differences, default=(None, False))
+    farthest, is_shown = max(differences, default=(None, False))
     return Summary(
         name=name,
         led=sum(name in verdict.leaders for verdict, _ in own),
+        undecided=sum(standing.relation == "undecided" for _, standing in own),
         planned=len(own),
         farthest=farthest,
-        is_farthest_significant=is_significant,
+        is_farthest_shown=is_shown,
         undelivered=share(sum(each.tried - each.delivered for _, each in own), sum(each.tried for _, each in own)),
         suspect=sum(each.suspect for _, each in own),
     )

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from statistics import median
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from owlt.inputs.axes import AXES, CONDITIONS, fields_of
-from owlt.reports.comparison.estimates import Box, Interval, PlainRun, median_interval
-from owlt.reports.comparison.metrics import FURTHER, METRICS, Metric
+from owlt.reports.comparison.choice import Contestant
+from owlt.reports.comparison.estimates import CONFIDENCE, Box, Interval, Level, PlainRun, levels, median_interval, share
+from owlt.reports.comparison.metrics import DELIVERED, MEASURES, METRICS, TIME_TO_DELIVERY, Metric
+from owlt.reports.results.columns import CHANCE
 from owlt.reports.results.load import Results
 from owlt.reports.results.rows import Row
+from owlt.reports.units import measured_text
 from owlt.results.judgements import COMPLETED, Delivery, delivery_of
 from owlt.results.record import Permutation
 
@@ -45,9 +51,17 @@ class Point(NamedTuple):
         return {AXES[key].field: AXES[key].of(self) for key in CONDITIONS}
 
 
-@dataclass(frozen=True)
+OF_A_RUN = (
+    *("outcome", "session_s", "goodput_to_delivery_bps"),
+    *("str_sent", "str_sent_bytes", "rts_sent", "rts_sent_bytes"),
+)
+"""Two runs with the same values of these have the same packets at the same times."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SampleNumbers:
-    """The runs of a permutation in numbers. `median` is of the delivered files, in the unit of the metric."""
+    """The runs of a permutation in numbers. `median` is of the delivered files, in the unit of the metric; of the
+    probability of delivery, which has no value for each run, it is the share of the runs in percent."""
 
     planned: int
     tried: int
@@ -58,6 +72,12 @@ class SampleNumbers:
     median: float | None
     interval: Interval | None
     """The interval of the median."""
+    mean: float | None = None
+    """The mean of the delivered files."""
+    levels: tuple[Level, ...] = ()
+    """The values, if they are at few levels."""
+    is_identical: bool = False
+    """Whether several runs have the same value."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +115,17 @@ class Sample:
         """The number of suspect runs."""
         return sum(bool(row["suspect"]) for row in self.rows)
 
+    @cached_property
+    def is_determined(self) -> bool:
+        """Whether every further run is the same: at least two runs with different seeds have the same packets on the
+        exact clock, and nothing in the channel is left to chance."""
+        return (
+            len(self.delivered_rows) == len(self.rows)
+            and len({row["seed"] for row in self.rows}) > 1
+            and len({tuple(row[name] for name in OF_A_RUN) for row in self.rows}) == 1
+            and all(row["clock"] == "exact" and not any(row.get(name) for name in CHANCE) for row in self.rows)
+        )
+
     def values(self, metric: Metric) -> list[float]:
         """The values of a metric, in its unit, of the runs that delivered their file; suspect or not."""
         return [value for row in self.delivered_rows if (value := metric.of_row(row)) is not None]
@@ -119,6 +150,9 @@ class Sample:
             n=len(values),
             median=median(values) if values else None,
             interval=median_interval(values),
+            mean=fmean(values) if values else None,
+            levels=levels(values),
+            is_identical=len(values) > 1 and min(values) == max(values),
         )
 
     def scores(self, metric: Metric, higher_is_better: bool) -> list[float]:
@@ -177,6 +211,8 @@ class Criterion:
     verb: str
     worse: str
     """The words around a difference, such as "is" 33 % "slower"."""
+    within_s: float | None = None
+    """Of the probability of delivery: the time in which the file has to be delivered; None: any."""
 
     @property
     def slug(self) -> str:
@@ -184,28 +220,82 @@ class Criterion:
         return self.metric.slug
 
     @property
+    def is_share(self) -> bool:
+        """Whether it is the share of the delivered files; otherwise each run has a value."""
+        return self.metric is DELIVERED
+
+    @property
     def best(self) -> str:
         """The best value in words: "highest goodput"."""
-        return f"{'highest' if self.higher_is_better else 'lowest'} {self.title}"
+        within = "" if self.within_s is None else f" within {measured_text(self.within_s)} s"
+        return f"{'highest' if self.higher_is_better else 'lowest'} {self.title}{within}"
 
     def scores(self, cell: Cell) -> dict[str, list[float]]:
-        """The scores of each implementation in a cell."""
+        """The scores of each implementation in a cell, for the tests of `differences`."""
         return {name: sample.scores(self.metric, self.higher_is_better) for name, sample in cell.samples.items()}
+
+    def contestant(self, sample: Sample) -> Contestant:
+        """A sample as `choose` compares it."""
+        if self.is_share:
+            return Contestant(self._successes(sample), True, sample.is_determined)
+        with np.errstate(divide="ignore"):
+            values = np.asarray(sample.values(self.metric), float)
+            scores = values if self.higher_is_better else 1 / values
+        return Contestant(np.append(scores, np.zeros(sample.undelivered)), False, sample.is_determined)
+
+    def numbers(self, sample: Sample) -> SampleNumbers:
+        """A sample in numbers by this criterion."""
+        if not self.is_share:
+            return sample.numbers(self.metric)
+        successes = self._successes(sample)
+        found = share(int(successes.sum()), len(successes))
+        return SampleNumbers(
+            planned=len(sample.rows),
+            tried=sample.tried,
+            delivered=sample.delivered,
+            suspect=sample.suspect,
+            n=len(successes),
+            median=100 * found.value if found else None,
+            interval=Interval(100 * found.low, 100 * found.high, CONFIDENCE, "Wilson") if found else None,
+        )
+
+    def box(self, sample: Sample, permutation: Permutation) -> Box:
+        """The box of a sample of a permutation; of the probability of delivery, the interval of the share."""
+        if not self.is_share:
+            return sample.box(permutation, self.metric)
+        successes = self._successes(sample)
+        found = share(int(successes.sum()), len(successes))
+        return Box(permutation, self.metric, len(sample.rows), (), sample.delivered, sample.undelivered, found)
+
+    def _successes(self, sample: Sample) -> NDArray[np.float64]:
+        """1 for each file that was delivered, in time; 0 for each other run with a result."""
+        limit_s = inf if self.within_s is None else self.within_s
+        times_s = [TIME_TO_DELIVERY.of_row(row) for row in sample.delivered_rows]
+        in_time = [self.within_s is None or (time_s is not None and time_s <= limit_s) for time_s in times_s]
+        return np.asarray([*in_time, *[False] * sample.undelivered], float)
 
 
 def _metric(slug: str) -> Metric:
-    return next(metric for metric in METRICS + FURTHER if metric.slug == slug)
+    return next(metric for metric in METRICS + MEASURES if metric.slug == slug)
 
 
 GOODPUT = Criterion(_metric("goodput"), True, "goodput", "is", "slower")
-TO_DELIVERY = Criterion(_metric("goodput-to-delivery"), True, "goodput to delivery", "is", "slower")
+TO_DELIVERY = Criterion(TIME_TO_DELIVERY, False, "time to delivery", "takes", "more time")
 DATA_SENT = Criterion(_metric("total-data"), False, "amount of data sent", "sends", "more")
+DELIVERY = Criterion(DELIVERED, True, "probability of delivery", "delivers", "less often")
 CRITERIA = (
     GOODPUT,
     TO_DELIVERY,
     DATA_SENT,
-    Criterion(_metric("rts"), False, "number of packets back", "returns", "more"),
+    Criterion(_metric("str"), False, "number of packets sent", "sends", "more packets"),
+    Criterion(_metric("rts"), False, "number of packets back", "returns", "more packets"),
+    Criterion(_metric("data-back"), False, "amount of data back", "returns", "more data"),
+    DELIVERY,
 )
+
+
+OF_A_DURATION = ("goodput", "rts", "delivery")
+"""The criteria where data is sent for a duration: the others compare the work for one file."""
 
 
 def misleading_goodput(cells: Sequence[Cell]) -> list[str]:
@@ -226,12 +316,15 @@ def misleading_goodput(cells: Sequence[Cell]) -> list[str]:
     return list(names)
 
 
-def criteria_of(cells: Sequence[Cell]) -> tuple[Criterion, ...]:
-    """The criteria, the one to look at first in front: goodput to delivery where goodput misleads, else goodput.
+def criteria_of(cells: Sequence[Cell], within_s: float | None = None) -> tuple[Criterion, ...]:
+    """The criteria, the one to look at first in front: time to delivery where goodput misleads, else goodput.
 
-    Without those that compare the work for one file, if data is sent for a duration.
+    Without those that compare the work for one file, if data is sent for a duration. `within_s`: that of the
+    probability of delivery.
     """
-    criteria = (TO_DELIVERY, GOODPUT, *CRITERIA[2:]) if misleading_goodput(cells) else CRITERIA
+    criteria = tuple(replace(each, within_s=within_s) if each.is_share else each for each in CRITERIA)
+    if misleading_goodput(cells):
+        criteria = (TO_DELIVERY, GOODPUT, *criteria[2:])
     if any(cell.point.duration_ns is None for cell in cells):
         return criteria
-    return tuple(criterion for criterion in criteria if not criterion.metric.needs_file and criterion != DATA_SENT)
+    return tuple(each for each in criteria if each.slug in OF_A_DURATION)

@@ -5,9 +5,9 @@ approximation with the correction for ties, but never below the least p-value of
 the number of pairs of a cell.
 
 The values of a sample are scores: a run that did not deliver its file has the worst score, so it is in every test. The
-ratio of two samples is of delivered files only: that of the medians. Its interval is the Hodges-Lehmann interval on
-logarithms (1963), which corresponds to the Mann-Whitney test: two order statistics of all ratios (a run of one / a run
-of the other), extended to the ratio of the medians if that is outside.
+ratio of two samples is of delivered files only: the median of all ratios (a run of one / a run of the other). Its
+interval is that of Hodges and Lehmann on logarithms (1963), which corresponds to the Mann-Whitney test: two order
+statistics of all ratios.
 """
 
 from __future__ import annotations
@@ -16,22 +16,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from math import ceil, comb, floor, sqrt
+from math import ceil, comb
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from owlt.reports.comparison.estimates import CONFIDENCE
+from owlt.reports.comparison.choice import ERROR, MOST_EXACT, MOST_REPETITIONS, exact_place
 
-SIGNIFICANCE = 1 - CONFIDENCE
+SIGNIFICANCE = ERROR
 POWER = 0.8
 """The probability with which the number of repetitions needed shows a difference."""
-MOST_EXACT = 40
-"""With more values on a side, exact distributions take long and their normal approximation is as good."""
-MOST_REPETITIONS = 1000
-"""The largest number of needed repetitions that is stated: a difference that needs more does not matter."""
-
 Samples = Mapping[str, Sequence[float]]
 """The scores of each implementation, a higher one better; -inf: the file was not delivered."""
 
@@ -177,50 +172,25 @@ def least_repetitions(pairs: int) -> int:
     return next(n for n in range(2, 100) if least_p(n, n) <= level)
 
 
-def least_repetitions_of(implementations: int) -> int:
-    """The least number of runs of each with which one of all pairs of so many implementations can be significant at
-    all."""
-    return least_repetitions(comb(implementations, 2))
+def ratio(one: Sequence[float], other: Sequence[float], tests: int = 1) -> Ratio | None:
+    """The median over all ratios of a value of one and a value of the other, with its interval; None for a sample that
+    has no value, or zero.
 
-
-def ratio(one: Sequence[float], other: Sequence[float]) -> Ratio | None:
-    """The ratio of the medians, with its interval; None for a sample that has no value, or zero.
-
-    The interval has the confidence CONFIDENCE if the samples are large enough, else that of all ratios together.
+    Of several tests, the intervals hold together with the confidence CONFIDENCE, if the samples are large enough for
+    that; else it is that of all ratios.
     """
     if not one or not other or min(*one, *other) <= 0:
         return None
     ratios = np.sort(np.divide.outer(np.asarray(one, float), np.asarray(other, float)).ravel())
-    place, confidence = _ratio_place(len(one), len(other))
-    value = float(np.median(one) / np.median(other))
-    return Ratio(value, min(value, float(ratios[place - 1])), max(value, float(ratios[-place])), confidence)
+    place, confidence = _ratio_place(len(one), len(other), SIGNIFICANCE / max(tests, 1))
+    return Ratio(float(np.median(ratios)), float(ratios[place - 1]), float(ratios[-place]), confidence)
 
 
 @lru_cache(maxsize=256)
-def _ratio_place(n: int, m: int) -> tuple[int, float]:
+def _ratio_place(n: int, m: int, level: float) -> tuple[int, float]:
     """The place of the lower bound among the sorted ratios, from 1, and the confidence of the interval."""
-    if max(n, m) > MOST_EXACT:
-        spread = stats.norm.ppf(1 - SIGNIFICANCE / 2) * sqrt(n * m * (n + m + 1) / 12)
-        return max(floor(n * m / 2 - spread), 1), CONFIDENCE
-    below = np.cumsum(_u_distribution(n, m))
-    enough = int(np.searchsorted(below, SIGNIFICANCE / 2, side="right"))
-    place = max(enough, 1)
-    return place, float(1 - 2 * below[place - 1])
-
-
-def _u_distribution(n: int, m: int) -> NDArray[np.float64]:
-    """The probability of each value of Mann and Whitney's U if the samples do not differ: 0 to n × m.
-
-    The number of arrangements is the Gaussian binomial coefficient, multiplied out factor by factor.
-    """
-    counts = [1] + [0] * (n * m)
-    for step in range(1, n + 1):
-        for u in range(n * m, m + step - 1, -1):
-            counts[u] -= counts[u - m - step]
-        for u in range(step, n * m + 1):
-            counts[u] += counts[u - step]
-    total = comb(n + m, n)
-    return np.array([count / total for count in counts])
+    place = exact_place(n, m, level / 2)
+    return max(place, 1), 1 - level if place else float(1 - 2 * least_p(n, m) / 2)
 
 
 def probability_of_better(one: Sequence[float], other: Sequence[float]) -> float | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from math import isnan, sqrt
 from typing import Literal, NamedTuple
 
@@ -29,13 +30,14 @@ RESAMPLES = 4999
 SEED = 2012
 
 LEAST_GROUPED = 6
-"""The fewest values for two groups: with fewer, they are too often due to chance."""
-TIMES_APART = 2.0
-"""The least gap between two groups, in widths of the wider one."""
+"""The fewest values for levels: with fewer, they are too often due to chance."""
+MOST_LEVELS = 5
+TIMES_APART = 3.0
+"""The least gap between two levels, in widths of the widest one."""
 WORTH_A_NOTE = 0.05
-"""A gap between two groups that is a smaller share of the median does not matter."""
+"""A gap between two levels that is a smaller share of the median does not matter."""
 
-Method = Literal["range", "order statistics", "BCa"]
+Method = Literal["range", "order statistics", "BCa", "Wilson"]
 
 
 @dataclass(frozen=True)
@@ -89,29 +91,31 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     )
 
 
-@dataclass(frozen=True)
-class TwoGroups:
-    """A sample in two halves with a gap between them, so that its median is a value that no run has."""
+class Level(NamedTuple):
+    """Runs with nearly the same value, apart from all others, such as those that needed the same number of rounds."""
 
-    below: int
-    below_high: float
-    above: int
-    above_low: float
+    runs: int
+    low: float
+    high: float
 
 
-def two_groups(values: Sequence[float]) -> TwoGroups | None:
-    """The two groups between which the median lies; None if there is no gap worth a note in the middle of the sample.
+def levels(values: Sequence[float]) -> tuple[Level, ...]:
+    """The levels of a sample, the lowest first; () if it has no gaps worth a note.
 
-    With an odd number of values the median is the value of a run.
+    A median of few values jumps from one level to the next: the numbers of runs at each say more.
     """
-    if len(values) < LEAST_GROUPED or len(values) % 2:
-        return None
-    ordered, half = sorted(values), len(values) // 2
-    low, high = ordered[half - 1], ordered[half]
-    gap, widest = high - low, max(low - ordered[0], ordered[-1] - high)
-    if gap <= TIMES_APART * widest or gap < WORTH_A_NOTE * abs(high + low) / 2:
-        return None
-    return TwoGroups(half, low, half, high)
+    ordered = sorted(values)
+    if len(ordered) < LEAST_GROUPED or ordered[0] == ordered[-1]:
+        return ()
+    widest_gaps = sorted(range(1, len(ordered)), key=lambda place: ordered[place - 1] - ordered[place])
+    least_gap = WORTH_A_NOTE * abs(ordered[len(ordered) // 2])
+    for number in range(min(MOST_LEVELS, len(ordered)), 1, -1):
+        ends = [0, *sorted(widest_gaps[: number - 1]), len(ordered)]
+        found = [Level(end - start, ordered[start], ordered[end - 1]) for start, end in pairwise(ends)]
+        gap = min(after.low - before.high for before, after in pairwise(found))
+        if gap > max(TIMES_APART * max(each.high - each.low for each in found), least_gap):
+            return tuple(found)
+    return ()
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
@@ -202,11 +206,19 @@ class Box:
     """Runs whose file was delivered; `n` of them have a value."""
     undelivered: int
     """Runs whose file was not delivered, for any reason of the implementation (`results.judgements`)."""
+    share: Share | None = None
+    """Of a metric that is a share of the runs: the share, whose interval is the box."""
 
     @property
     def n(self) -> int:
         """The number of runs that have a value."""
         return len(self.values)
+
+    @property
+    def shown_values(self) -> list[float]:
+        """What a drawing of it has to have room for: its values, or the interval of a share."""
+        numbers = self.numbers if self.share else None
+        return [numbers.minimum, numbers.maximum] if numbers else [value for _, value in self.values]
 
     @property
     def n_text(self) -> str:
@@ -228,12 +240,15 @@ class Box:
     @cached_property
     def numbers(self) -> BoxNumbers | None:
         """The box in numbers; None if no run has a value."""
+        if self.share:
+            low, middle, high = (100 * each for each in (self.share.low, self.share.value, self.share.high))
+            return BoxNumbers(low, low, middle, high, high, low, high)
         return box_numbers([value for _, value in self.values]) if self.values else None
 
     @cached_property
-    def groups(self) -> TwoGroups | None:
-        """The two groups of runs between which the median lies; None if there are none."""
-        return two_groups([value for _, value in self.values])
+    def levels(self) -> tuple[Level, ...]:
+        """The levels of its runs; () if there are none, and for counts, which are whole numbers anyway."""
+        return () if self.metric.kind == "count" else levels([value for _, value in self.values])
 
 
 def box_numbers(values: Sequence[float]) -> BoxNumbers:

@@ -198,6 +198,16 @@ MEASURES = (
     ),
     FURTHER[0],
     Metric(
+        key="rts_sent_bytes",
+        slug="data-back",
+        name="Total data ←",
+        unit="kB",
+        per_unit=1e3,
+        kind="amount",
+        meaning="All bytes of the Ethernet frames that the receiver sent in the session. On an asymmetric link this is "
+        "the load on the slow return channel.",
+    ),
+    Metric(
         key="data_ratio",
         slug="data-ratio",
         name="Data ratio",
@@ -245,7 +255,19 @@ TIME_TO_DELIVERY = Metric(
     meaning="The time from the first packet of the session until the receiver's file is delivered.",
     formula="file delivered − first packet",
 )
-"""Metrics in figures only: the tables have the goodput to delivery, which contains the same information."""
+"""In figures and in the answer: the tables have the goodput to delivery, which contains the same information."""
+
+DELIVERED = Metric(
+    key="outcome",
+    slug="delivery",
+    name="Delivered",
+    unit="%",
+    per_unit=1,
+    kind="rate",
+    meaning="The share of the files that were delivered, of the runs that have a result.",
+    formula="delivered files / runs with a result",
+)
+"""In the answer only: a share of runs, not a number of one run."""
 
 
 def defined_in(results: Results, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:

@@ -3,8 +3,8 @@
 Adaptive repetitions end as soon as the interval of the median goodput is narrow enough. The decision depends on results
 alone, repetition by repetition, so it is the same in every order, after an interrupt, and when the report is made.
 
-What a number of repetitions can decide is said before a sweep starts, for the tests of `reports.comparison.differences`
-and for values whose logarithms are normally distributed.
+What a number of repetitions can decide is said before a sweep starts, by the rule of `reports.comparison.choice`, for
+values whose logarithms are normally distributed.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from math import comb, exp, inf, log, sqrt
+from math import exp, inf, log, pi, sqrt
 from pathlib import Path
 from statistics import NormalDist, median, stdev
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from owlt.captures.accounting.summary import CaptureSummary
 from owlt.inputs.sweep import Adaptive
-from owlt.reports.comparison.differences import (
+from owlt.reports.comparison.choice import (
+    ERROR,
+    MARGIN,
     MOST_EXACT,
     MOST_REPETITIONS,
-    SIGNIFICANCE,
-    _u_distribution,
+    Contestant,
     least_repetitions_of,
+    ratios,
 )
 from owlt.reports.comparison.estimates import CONFIDENCE, SEED, median_interval
 from owlt.reports.results.load import Results, Run, load_results, repetition_goodput
@@ -88,12 +90,21 @@ def load_due_results(directory: Path) -> Results:
     return with_due_runs(loaded, stops_of(loaded))
 
 
-def load_rows(directories: Iterable[Path]) -> tuple[list[Row], tuple[str, ...]]:
-    """The table of the runs of several directories, and their implementations in the order of the first sweep that has
-    each, which decides their looks. Raises as `load_results`."""
+class LoadedRows(NamedTuple):
+    """The table of the runs of one or several directories."""
+
+    rows: list[Row]
+    order: tuple[str, ...]
+    """The implementations in the order of the first sweep that has each, which decides their looks."""
+    margin: float
+    """The share by which an implementation may be behind the best, in the first sweep."""
+
+
+def load_rows(directories: Iterable[Path]) -> LoadedRows:
+    """The table of the runs of at least one directory. Raises as `load_results`."""
     loaded = [load_due_results(directory) for directory in directories]
     order = dict.fromkeys(name for results in loaded for name in results.series)
-    return [row for results in loaded for row in results.rows], tuple(order)
+    return LoadedRows([row for results in loaded for row in results.rows], tuple(order), loaded[0].sweep.margin)
 
 
 def stops_of(results: Results) -> dict[Permutation, Stop]:
@@ -131,7 +142,7 @@ def with_due_runs(results: Results, stops: Mapping[Permutation, Stop]) -> Result
 
 DETECTION = 0.9
 """The probability with which repetitions show a difference that they are said to detect."""
-SIMULATED = 2000
+SIMULATED = 1000
 LEAST_FOR_SPREAD = 3
 
 
@@ -143,38 +154,35 @@ def spread(values: Sequence[float]) -> float | None:
     return stdev(map(log, values))
 
 
-def detectable_ratio(spread: float, repetitions: int, implementations: int) -> float | None:
-    """The ratio of two of so many implementations, above 1, that so many runs of each show with the probability
-    DETECTION if all have this spread. None: no difference can be significant."""
+def detectable_ratio(spread: float, repetitions: int, implementations: int, margin: float = MARGIN) -> float | None:
+    """The ratio of two of so many implementations, above 1, for which so many runs of each exclude the worse one with
+    the probability DETECTION if all have this spread. None: none can be excluded."""
     if repetitions < least_repetitions_of(implementations):
         return None
-    return exp(spread * _detectable_shift(repetitions, comb(implementations, 2)))
+    return exp(spread * _detectable_shift(repetitions, implementations)) / (1 - margin)
 
 
-def repetitions_for(ratio: float, spread: float, implementations: int) -> int | None:
+def repetitions_for(ratio: float, spread: float, implementations: int, margin: float = MARGIN) -> int | None:
     """The number of runs of each that detects a ratio; None: more than MOST_REPETITIONS."""
     low, high = least_repetitions_of(implementations), MOST_REPETITIONS + 1
     while low < high:
         middle = (low + high) // 2
-        enough = (detectable_ratio(spread, middle, implementations) or inf) <= ratio
+        enough = (detectable_ratio(spread, middle, implementations, margin) or inf) <= ratio
         low, high = (low, middle) if enough else (middle + 1, high)
     return low if low <= MOST_REPETITIONS else None
 
 
 @lru_cache(maxsize=256)
-def _detectable_shift(n: int, pairs: int) -> float:
-    """The difference of two normal distributions, in standard deviations, that the test of Mann and Whitney shows with
-    the probability DETECTION, for n runs of each and Holm's correction for so many pairs.
+def _detectable_shift(n: int, implementations: int) -> float:
+    """The difference of two normal distributions, in standard deviations, at which n runs of each show with the
+    probability DETECTION that one is behind, as `choice` decides it among so many implementations.
 
-    A difference d is significant if at least `least_u` of the n * n differences of the samples without it are below d.
-    So each simulated pair of samples has the least d that it shows.
+    The bound moves with the difference: so each simulated pair of samples without one has the least that it shows.
     """
-    level = SIGNIFICANCE / pairs
-    if n > MOST_EXACT:  # Noether 1987
-        z = NormalDist().inv_cdf(1 - level / 2) + NormalDist().inv_cdf(DETECTION)
-        return sqrt(2) * NormalDist().inv_cdf(0.5 + z / sqrt(6 * n))
-    at_least = np.cumsum(_u_distribution(n, n)[::-1])[::-1]
-    least_u = int(np.argmax(2 * at_least <= level))
-    one, other = np.random.default_rng(SEED).standard_normal((2, SIMULATED, n))
-    gaps = np.sort((one[:, :, None] - other[:, None, :]).reshape(SIMULATED, -1))
-    return float(np.quantile(gaps[:, least_u - 1], DETECTION))
+    level = ERROR / max(implementations - 1, 1)
+    if n > MOST_EXACT:  # the efficiency of the test is 3 / pi
+        normal = NormalDist()
+        return (normal.inv_cdf(1 - level) + normal.inv_cdf(DETECTION)) * sqrt(2 * pi / (3 * n))
+    draws = np.exp(np.random.default_rng(SEED).standard_normal((SIMULATED, 2, n)))
+    bounds = [ratios(Contestant(one), Contestant(other), level)[0].high for one, other in draws]
+    return float(np.quantile(np.log(bounds), DETECTION))

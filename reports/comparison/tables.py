@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from math import inf
 from pathlib import Path
 
 from owlt.emulator.channel.impairment import CellKind
-from owlt.reports.comparison.cells import CRITERIA, Cell, Sample
-from owlt.reports.comparison.differences import compare, ratio
-from owlt.reports.comparison.estimates import box_numbers, estimate, share, two_groups
+from owlt.reports.comparison.cells import CRITERIA, Cell, Criterion, Sample
+from owlt.reports.comparison.choice import ERROR, ratios
+from owlt.reports.comparison.differences import compare, holm
+from owlt.reports.comparison.estimates import box_numbers, estimate, levels, share
 from owlt.reports.comparison.metrics import MEASURES, METRICS, Metric
 from owlt.reports.results.columns import Column
 from owlt.reports.results.rows import Row, columns_name, csv_text, names_of, write_columns
@@ -47,12 +50,11 @@ _STATISTICS: tuple[tuple[str, CellKind, str, str], ...] = (
     ("median_confidence", "number", "probability", "confidence of that interval"),
     ("median_interval", "text", "", "how it was computed: range, order statistics, BCa"),
     (
-        "group_below",
-        "number",
-        _OF_METRIC,
-        "greatest value below the gap in which the median lies; empty: no gap",
+        "levels",
+        "text",
+        "",
+        "runs at each of a few levels, as JSON: [[runs, least value, greatest value], ...]; empty: none",
     ),
-    ("group_above", "number", _OF_METRIC, "least value above that gap"),
     ("mean", "number", _OF_METRIC, "mean"),
     ("sem", "number", _OF_METRIC, "standard error of the mean"),
     ("undelivered", "integer", "runs", "runs that ended without delivering their file"),
@@ -68,16 +70,10 @@ _COMPARISONS: tuple[tuple[str, CellKind, str, str], ...] = (
     ("other", "text", "", "name of the second implementation"),
     ("n_one", "integer", "runs", "runs of the first that ended, delivered or not: those that are tested"),
     ("n_other", "integer", "runs", "runs of the second that ended"),
-    ("ratio", "number", "ratio", "median of the first over median of the second, of delivered files"),
-    ("ratio_low", "number", "ratio", "lower bound of the interval of the ratio (Hodges and Lehmann)"),
-    ("ratio_high", "number", "ratio", "upper bound of the interval of the ratio"),
-    ("ratio_confidence", "number", "probability", "confidence of that interval; below 0.95 for very few runs"),
-    (
-        "p",
-        "number",
-        "probability",
-        "two-sided p-value of Mann and Whitney; an undelivered file is the worst value",
-    ),
+    ("ratio", "number", "ratio", "median over all pairs of a run of the first over a run of the second"),
+    ("ratio_low", "number", "ratio", "lower bound of its 95 % interval (Hodges and Lehmann); empty: too few runs"),
+    ("ratio_high", "number", "ratio", "upper bound of the interval"),
+    ("p", "number", "probability", "two-sided p-value of that interval; an undelivered file is the worst value"),
     ("p_holm", "number", "probability", "the same after Holm's correction for all pairs of the cell"),
     ("a12", "number", "probability", "that a run of the first is better than one of the second, ties counted half"),
     ("differs", "truth", "", "whether p_holm is at most 0.05"),
@@ -117,7 +113,7 @@ def _numbers(sample: Sample, metric: Metric) -> Row:
     values = sample.values(metric)
     numbers, undelivered = estimate(values), share(sample.undelivered, sample.tried)
     interval = numbers.interval if numbers else None
-    groups = two_groups(values)
+    at_levels = levels(values)
     return {
         "planned": len(sample.rows),
         "delivered": sample.delivered,
@@ -134,7 +130,7 @@ def _numbers(sample: Sample, metric: Metric) -> Row:
             if interval
             else {}
         ),
-        **({"group_below": groups.below_high, "group_above": groups.above_low} if groups else {}),
+        "levels": json.dumps(at_levels) if at_levels else None,
         "undelivered": sample.undelivered,
         **({"undelivered_low": undelivered.low, "undelivered_high": undelivered.high} if undelivered else {}),
         "suspect_runs": sample.suspect,
@@ -148,25 +144,30 @@ def comparisons_csv(cells: Sequence[Cell]) -> str:
 
 def _pairs(cells: Sequence[Cell]) -> Iterator[Row]:
     for criterion in CRITERIA:
+        if criterion.is_share:
+            continue
         for cell, comparison in zip(cells, compare([criterion.scores(cell) for cell in cells]), strict=True):
-            for pair in comparison.pairs:
-                values = [cell.samples[name].values(criterion.metric) for name in (pair.one, pair.other)]
-                size = ratio(*values)
+            sizes = [_ratio(criterion, cell.samples[pair.one], cell.samples[pair.other]) for pair in comparison.pairs]
+            p_holm = holm([size.get("p") for size in sizes])
+            for pair, size, p in zip(comparison.pairs, sizes, p_holm, strict=True):
+                corrected = replace(pair, p_holm=p)
                 yield {
                     "metric": criterion.metric.slug,
                     **_point(cell),
                     "kruskal_p": comparison.p,
-                    **asdict(pair),
-                    **(
-                        {
-                            "ratio": size.value,
-                            "ratio_low": size.low,
-                            "ratio_high": size.high,
-                            "ratio_confidence": size.confidence,
-                        }
-                        if size
-                        else {}
-                    ),
-                    "differs": pair.differs,
+                    **asdict(corrected),
+                    **size,
+                    "differs": corrected.differs,
                     "repetitions_needed": pair.repetitions_needed(len(comparison.pairs)),
                 }
+
+
+def _ratio(criterion: Criterion, one: Sample, other: Sample) -> dict[str, float | None]:
+    """The ratio of two samples in the unit of the measure; {} if one of them has no run with a result."""
+    if not (one.tried and other.tried):
+        return {}
+    forth, back = ratios(criterion.contestant(one), criterion.contestant(other), ERROR / 2)
+    size = forth if criterion.higher_is_better else back
+    if not (0 < size.low <= size.high < inf):
+        return {"p": forth.p}
+    return {"ratio": size.value, "ratio_low": size.low, "ratio_high": size.high, "p": forth.p}

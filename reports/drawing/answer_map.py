@@ -64,7 +64,7 @@ def draw_map(rows: Sequence[Row], specification: Specification, order: Sequence[
         raise ValueError(f"{specification.y.name}: no criterion")
     cells = cells_of(rows)
     dimensions = dimensions_of([cell.point for cell in cells])
-    shown = map_of(verdicts(cells, criterion), dimensions)
+    shown = map_of(verdicts(cells, criterion, specification.margin), dimensions)
     samples = [sample for cell in cells for sample in cell.samples.values()]
     looks = looks_of(list(dict.fromkeys([*order, *implementations_in(cells)])))
     with matplotlib.style.context([STYLE_NAME, cast(Any, font_style(specification.font_pt))]):
@@ -146,13 +146,16 @@ def _draw_cell(axes: Axes, at: tuple[int, int], verdict: Verdict, style: _CellSt
         axes.add_patch(Rectangle((column, row), 1, 1, facecolor="none", **box))
         axes.text(column + 0.5, row + 0.5, "none delivered", ha="center", va="center", color=ALARM, fontsize="small")
         return
+    first, *others = verdict.candidates
     is_any = len(verdict.leaders) == len(verdict.standings) > 1
-    colour = MUTED if is_any else style.looks[verdict.best].colour
-    axes.add_patch(Rectangle((column, row), 1, 1, facecolor=(colour, 0 if is_any else TINT), **box))
+    colour = MUTED if is_any else style.looks[first].colour
+    axes.add_patch(
+        Rectangle((column, row), 1, 1, facecolor=(colour, 0 if is_any or verdict.is_undecided else TINT), **box)
+    )
     axes.add_patch(Rectangle((column, row), BAR, 1, facecolor=colour, edgecolor="none"))
-    more = f" + {len(verdict.leaders) - 1}" if len(verdict.leaders) > 1 else ""
+    name = f"{first} + {len(others)}" if len(others) > 1 else " or ".join([first, *others])
     lines = [
-        ("any: all close" if is_any else f"{verdict.best}{more}", INK, font_pt, "normal"),
+        ("any: equivalent" if is_any else f"{name}{' ?' if verdict.is_undecided else ''}", INK, font_pt, "normal"),
         (value_text(verdict, style.criterion), INK, font_pt, "bold"),
         (next_text(verdict, style.criterion), MUTED, SMALL * font_pt, "normal"),
     ]
@@ -165,4 +168,4 @@ def _draw_cell(axes: Axes, at: tuple[int, int], verdict: Verdict, style: _CellSt
 def _note(counts: str, specification: Specification) -> str:
     """The text below the map, in lines that fit its width."""
     letters = int(specification.width_mm / (0.5 * specification.font_pt * MM / 72))
-    return fill(f"{counts}; third line: the next best (?: not significant)", letters)
+    return fill(f"{counts}; third line: the next best (?: undecided)", letters)

@@ -13,9 +13,8 @@ from math import isfinite, log10
 
 from markupsafe import Markup, escape
 
-from owlt.reports.answer.answer import difference_text
 from owlt.reports.answer.regions import Dimension, dimensions_of
-from owlt.reports.answer.sentences import percent_text
+from owlt.reports.answer.sentences import difference_text, percent_text
 from owlt.reports.answer.verdicts import Verdict
 from owlt.reports.comparison.cells import Cell, Criterion, Point
 from owlt.reports.comparison.estimates import Box, BoxNumbers, PlainRun
@@ -161,7 +160,7 @@ class _Drawer:
         """The boxes of cells that differ in the dimension along the panels only."""
         metric = self.criterion.metric
         boxes = {
-            (cell.point, name): sample.box(Permutation(implementation="-", **cell.point._asdict()), metric)
+            (cell.point, name): self.criterion.box(sample, Permutation(implementation="-", **cell.point._asdict()))
             for cell in cells
             for name, sample in cell.samples.items()
         }
@@ -169,7 +168,7 @@ class _Drawer:
             key: each for cell in cells for name in cell.samples if (each := self.theory.get(key := (name, cell.point)))
         }
         bounds = {(point, name): found for (name, point), each in compared.items() if (found := _bounds(metric, each))}
-        values = [value for box in boxes.values() for _, value in box.values]
+        values = [value for box in boxes.values() for value in box.shown_values]
         shown = metric.scaled(max(values, default=1.0))
         factor = metric.per_unit / shown.per_unit
         reached = [factor * each for each in (*values, *(bound for both in bounds.values() for bound in both if bound))]
@@ -217,7 +216,7 @@ class _Drawer:
             name=name,
             drawing=looks.drawn(name, box),
             median=median,
-            difference=difference_text(verdict, standing, self.criterion) if verdict and standing and numbers else "",
+            difference=difference_text(standing, self.criterion, True) if standing and numbers else "",
             n=n,
             is_short=box.undelivered > 0,
         )
@@ -279,7 +278,7 @@ class _Looks:
     def drawn(self, name: str, box: Box) -> Markup:
         """The drawing of a box: the range of theory, the box, every run."""
         numbers = box.numbers
-        frame = self._box(numbers) if numbers and box.n > 1 else ""
+        frame = self._box(numbers) if numbers and (box.n > 1 or box.share) else ""
         return Markup(  # numbers of our own, and an escaped text
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
             f'aria-label="{escape(self._words(name, box))}">'

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from owlt.reports.answer.answer import answer_of
 from owlt.reports.answer.assertions import findings_of
 from owlt.reports.answer.regions import dimensions_of, map_of, place_text
-from owlt.reports.answer.sentences import percent_text
+from owlt.reports.answer.sentences import percent_text, spread_text
 from owlt.reports.answer.verdicts import Verdict
 from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, criteria_of
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
@@ -222,7 +222,7 @@ def _answer(results: Results, cells: list[Cell]) -> _Section:
     """The first screen. Its texts have the labels of the implementations: so have its cells."""
     labels = results.labels
     cells = [Cell(cell.point, {labels[name]: each for name, each in cell.samples.items()}) for cell in cells]
-    answer = answer_of(cells)
+    answer = answer_of(cells, results.sweep.margin)
     by_criterion = answer.by_criterion if answer else ()
     dimensions = dimensions_of([cell.point for cell in cells])
     theory = {(each.name, each.point): each for each in comparisons_of(cells)}
@@ -243,6 +243,7 @@ def _answer(results: Results, cells: list[Cell]) -> _Section:
         "dimensions": dimensions,
         "series_of": {labels[name]: number for name, number in results.series.items()},
         "cell_quantity": _cell_quantity,
+        "cell_spread": spread_text,
         "cell_place": partial(place_text, dimensions=dimensions),
         "many_lines": MANY_LINES,
         "most_lines": MOST_LINES,

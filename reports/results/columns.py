@@ -66,6 +66,18 @@ LINK_FIELDS: dict[str, str] = {
 """The field of a link for each column that shows one, without the prefix of its direction."""
 
 
+CHANCE = (
+    "timeline",
+    *(
+        f"{way}_{name}"
+        for way in ("forward", "reverse")
+        for name, key in LINK_FIELDS.items()
+        if impairments()[key].drawn_by
+    ),
+)
+"""The columns with a value where a channel makes random choices, or may make them later."""
+
+
 def _of_a_link(name: str, way: str, words: str) -> Column:
     row = impairments()[LINK_FIELDS[name]]
     meaning = (row.column.meaning if row.column else "") or row.meaning

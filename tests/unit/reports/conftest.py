@@ -43,6 +43,19 @@ from owlt.results.record import SUMMARY, VIEW, Outcome, RunRecord, Side, write_r
 from tests.unit.captures.making import RECEIVER_MAC, SESSION, timed, write_pcap
 from tests.unit.captures.octets import CFDP, CFDP_RUN
 
+
+def measured_row(goodput: float | None, seed: int = 0, **columns: Any) -> dict[str, Any]:
+    """The columns of a run that the answer reads; `goodput` in Mbit/s, None: the file was not delivered."""
+    bps = None if goodput is None else goodput * 1e6
+    return {
+        **{"outcome": "failed" if goodput is None else "completed", "suspect": "", "file_size_bytes": 10**6},
+        **{"seed": seed, "clock": "exact", "timeline": "", "forward_packet_error_rate": 0.01},
+        **{"goodput_bps": bps, "goodput_to_delivery_bps": bps, "session_s": None if not bps else 8e6 / bps},
+        **{"str_sent": 20, "str_sent_bytes": 10**6, "rts_sent": 10, "rts_sent_bytes": 1000, "total_data_bytes": 10**6},
+        **columns,
+    }
+
+
 TITLES = {"cfdp": "CFDP class 2 (cfdp-py)", "norm": "NORM (NRL libnorm)"}
 PAYLOAD_BYTES, WIRE_BYTES = 1024, 1090
 START_NS = 1_767_225_600_000_000_000  # 2026-01-01 00:00 UTC, where every guest's clock starts

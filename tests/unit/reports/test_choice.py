@@ -6,16 +6,20 @@ distribution, so that every situation is the same in each test.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from owlt.reports.answer.verdicts import Verdict, verdicts
 from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Criterion, Point, Sample
+from owlt.reports.comparison.choice import ERROR, MARGIN, Contestant, Standpoint, choose, ratios
+from tests.unit.reports.conftest import measured_row
 
 Runs = Sequence[float | None]
 """The values of the runs of an implementation; None: the file was not delivered."""
@@ -127,29 +131,35 @@ SITUATIONS = (
     Situation("identical ten times in spite of errors", {"a": [1.0] * TEN, "b": [0.9] * TEN}, take="a"),
     # Quantised values and rare slow runs
     Situation(
-        "rounds: 7 of 10 in the first against 3 of 10",
-        {"a": [1.0] * 7 + [0.83] * 3, "b": [1.0] * 3 + [0.83] * 7},
+        "rounds: 6 of 10 in the first against 4 of 10",
+        {"a": [1.0] * 6 + [0.83] * 4, "b": [1.0] * 4 + [0.83] * 6},
         open="ab",
+    ),
+    Situation(
+        "rounds: 7 of 10 in the first against 3 of 10: shown not to be worse, but not by how much it is better",
+        {"a": [1.0] * 7 + [0.83] * 3, "b": [1.0] * 3 + [0.83] * 7},
+        take="a",
+        open="b",
     ),
     Situation(
         "rounds: 27 of 30 in the first against 3 of 30",
         {"a": [1.0] * 27 + [0.83] * 3, "b": [1.0] * 3 + [0.83] * 27},
         take="a",
     ),
-    Situation("one slow run in ten", {"a": [1.0] * 9 + [0.4], "b": [1.0] * TEN}, take="ab"),
+    Situation("one slow run in ten", {"a": [1.0] * 9 + [0.4], "b": [1.0] * TEN}, open="ab"),
     # Failures
     Situation("one delivers nothing", {"a": values(1, 1, TEN), "b": failed(TEN)}, take="a"),
     Situation("none delivers anything", {"a": failed(TEN), "b": failed(TEN)}),
-    Situation("one delivers half of its files", {"a": values(1, 1, TEN), "b": [*values(2, 1, 5), *failed(5)]}, take="a"),
+    Situation(
+        "one delivers half of its files", {"a": values(1, 1, TEN), "b": [*values(2, 1, 5), *failed(5)]}, take="a"
+    ),
     Situation(
         "as fast, but 2 of 10 not delivered",
         {"a": values(1, 0.1, TEN), "b": [*values(1, 0.1, 8), *failed(2)]},
         take="a",
         open="b",
     ),
-    Situation(
-        "both as fast, both fail 3 of 30", same("a", "b", runs=[*values(1, 0.1, 27), *failed(3)]), take="ab"
-    ),
+    Situation("both as fast, both fail 3 of 30", same("a", "b", runs=[*values(1, 0.1, 27), *failed(3)]), take="ab"),
     Situation(
         "30 % faster, 1 of 10 not delivered",
         {"a": values(1, 1, TEN), "b": [*values(1.3, 1, 9), *failed(1)]},
@@ -180,15 +190,10 @@ SITUATIONS = (
 
 
 def row(value: float | None, criterion: Criterion, has_chance: bool, seed: int) -> dict[str, Any]:
-    bps = 1e6 if value is None else value * 1e6
-    numbers: dict[str, Any] = {"goodput_bps": bps, "goodput_to_delivery_bps": bps, "rts_sent": 10, "str_sent": 20}
+    channel = {"forward_packet_error_rate": 0.01 if has_chance else 0.0}
     if criterion == PACKETS_BACK:
-        numbers["rts_sent"] = value
-    return {
-        **{"outcome": "failed" if value is None else "completed", "suspect": "", "file_size_bytes": 10**6},
-        **{"seed": seed, "clock": "exact", "timeline": "", "forward_packet_error_rate": 0.01 if has_chance else 0.0},
-        **{"session_s": 8e6 / bps, "str_sent_bytes": 2000, "rts_sent_bytes": 1000, **numbers},
-    }
+        return measured_row(1.0, seed, rts_sent=value, **channel)
+    return measured_row(value, seed, **channel)
 
 
 def verdict_of(
@@ -216,3 +221,115 @@ def test_the_choice_is_that_of_the_table(situation: Situation) -> None:
 
 def test_the_table_has_at_least_forty_situations_with_names_of_their_own() -> None:
     assert len({each.name for each in SITUATIONS}) == len(SITUATIONS) >= 40
+
+
+# Simulated sweeps
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A distribution of the logarithm of a value, with the median 0."""
+
+    name: str
+    draw: Callable[[np.random.Generator, int], NDArray[np.float64]]
+
+
+SHAPES = (
+    Shape("no spread", lambda rng, n: np.zeros(n)),
+    Shape("1 %", lambda rng, n: rng.normal(0, 0.01, n)),
+    Shape("20 %", lambda rng, n: rng.normal(0, 0.2, n)),
+    Shape("to one side", lambda rng, n: (np.log(2) - rng.exponential(1, n)) * 0.15),
+    Shape("rounds", lambda rng, n: -np.log1p(rng.binomial(3, 0.3, n) / 5)),
+    Shape("rare slow runs", lambda rng, n: np.where(rng.random(n) < 0.15, -0.9, 0.0)),
+)
+RATIOS = (1.0, 1.0, 0.995, 0.98, 0.95, 0.8, 0.6)
+SWEEPS = 2000
+
+
+def is_wrong(positions: Mapping[str, str], behind: Mapping[str, float]) -> bool:
+    """Whether something that is said of a cell is wrong; `behind`: the true ratio to the best of the others."""
+    edge = 1 - MARGIN
+    return any(
+        (position == "take" and behind[name] < edge - 1e-4) or (position == "excluded" and behind[name] > edge + 1e-4)
+        for name, position in positions.items()
+    )
+
+
+def wrong_cells(
+    shapes: Sequence[Shape], choose_in: Callable[..., Mapping[str, Standpoint]], seed: int
+) -> tuple[int, int]:
+    """The numbers of simulated cells in which something is wrong, and in which something may be taken."""
+    rng = np.random.default_rng(seed)
+    large = {shape: shape.draw(rng, 2001) for shape in shapes}
+    typical = {
+        (one, other): float(np.median(np.subtract.outer(large[one], large[other])))
+        for one, other in product(shapes, repeat=2)
+    }
+    wrong = decided = 0
+    for _ in range(SWEEPS):
+        names = "abcde"[: rng.integers(2, 6)]
+        n = int(rng.choice([5, 6, 8, 10, 20]))
+        truth = {name: (shapes[rng.integers(len(shapes))], np.log(rng.choice(RATIOS))) for name in names}
+        runs = {name: np.exp(shape.draw(rng, n) + centre) for name, (shape, centre) in truth.items()}
+        best = max(names, key=lambda name: np.median(runs[name]))
+        found = choose_in({name: Contestant(values) for name, values in runs.items()}, best)
+        behind = {
+            name: min(
+                float(np.exp(own[1] - other[1] + typical[own[0], other[0]]))
+                for rival, other in truth.items()
+                if rival != name
+            )
+            for name, own in truth.items()
+        }
+        wrong += is_wrong({name: each.position for name, each in found.items()}, behind)
+        decided += any(each.position == "take" for each in found.values())
+    return wrong, decided
+
+
+def most_wrong(sweeps: int) -> int:
+    """The most wrong cells that a probability of 5 % gives in all but one of 1,000 tests."""
+    return int(stats.binom.ppf(0.999, sweeps, 0.05))
+
+
+def test_at_most_five_percent_of_the_choices_in_simulated_sweeps_are_wrong() -> None:
+    wrong, decided = wrong_cells(SHAPES, choose, seed=30)
+
+    assert wrong <= most_wrong(SWEEPS)
+    assert decided > SWEEPS / 5
+
+
+def test_choosing_by_medians_alone_would_be_wrong_far_more_often() -> None:
+    def by_median(contestants: Mapping[str, Contestant], best: str) -> dict[str, Standpoint]:
+        medians = {name: float(np.median(each.scores)) for name, each in contestants.items()}
+        return {
+            name: Standpoint("take" if medians[name] >= (1 - MARGIN) * medians[best] else "excluded", 1, 1, 1, None)
+            for name in contestants
+        }
+
+    wrong, _ = wrong_cells(SHAPES, by_median, seed=30)
+
+    assert wrong > 4 * most_wrong(SWEEPS)
+
+
+@pytest.mark.parametrize("n", [6, 10, 20])
+@pytest.mark.parametrize("spreads", [(0.2, 0.2), (0.001, 0.2)], ids=["equal spreads", "unequal spreads"])
+def test_the_interval_of_a_ratio_contains_it_with_the_stated_confidence(n: int, spreads: tuple[float, float]) -> None:
+    rng = np.random.default_rng(n)
+    draws = 2000
+    missed = 0
+    for _ in range(draws):
+        one, other = (Contestant(np.exp(rng.normal(0, spread, n))) for spread in spreads)
+        found, _ = ratios(one, other, ERROR / 2)
+        missed += not found.low <= 1 <= found.high
+
+    assert missed <= stats.binom.ppf(0.999, draws, ERROR)
+    assert missed > 0
+
+
+def test_the_p_value_belongs_to_the_bound() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        one, other = (Contestant(np.exp(rng.normal(centre, 0.2, 9))) for centre in (0, rng.choice([0, 0.2, 0.4])))
+        found, _ = ratios(one, other, 0.02)
+
+        assert (found.high < 1) == (found.p_behind is not None and found.p_behind <= 0.02)

@@ -14,11 +14,11 @@ from owlt.reports.comparison.estimates import (
     CONFIDENCE,
     LEAST_BOOTSTRAP,
     LEAST_EXACT,
-    TwoGroups,
+    Level,
     estimate,
+    levels,
     median_interval,
     share,
-    two_groups,
 )
 
 VALUES = [float(value) for value in (3, 1, 4, 1.5, 9, 2.6, 5.3, 5.8, 9.7, 9.3)]
@@ -124,28 +124,27 @@ def test_the_share_of_failures_is_known_if_all_runs_failed_and_unknown_without_r
     assert share(0, 0) is None
 
 
-def test_the_two_groups_around_a_median_that_no_run_has_are_found() -> None:
-    assert two_groups([41, 12.1, 40, 12, 12.2, 40.5]) == TwoGroups(3, 12.2, 3, 40)
+def test_the_levels_of_a_sample_are_found() -> None:
+    assert levels([41, 12.1, 40, 12, 12.2, 40.5, 90]) == (Level(3, 12, 12.2), Level(3, 40, 41), Level(1, 90, 90))
 
 
 @pytest.mark.parametrize(
     ("values", "why"),
     [
         ([1, 2, 3, 4, 5, 6], "evenly spread"),
-        ([1, 1, 1, 9, 9, 9, 9], "the median of an odd number of runs is that of a run"),
-        ([1, 1, 9, 9], "of few runs, two groups are too often chance"),
+        ([1, 1, 9, 9], "of few runs, levels are too often chance"),
         ([1, 1, 1, 1.04, 1.04, 1.04], "a gap that does not matter"),
         ([5] * 6, "all equal"),
-        ([1, 4, 4, 9, 9, 9], "a gap that is not much wider than the spread of a group"),
-        ([1, 9, 9, 9, 9, 9], "the median is among the runs of one group"),
+        ([1, 4, 4, 9, 9, 9.5, 11, 12, 14], "gaps that are not much wider than the spread of a level"),
+        ([1, 2, 3, 4, 5, 6, 6], "more than five"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_no_groups_are_found_where_the_median_is_that_of_a_run_or_chance(values: list[float], why: str) -> None:
-    assert two_groups(values) is None
+def test_no_levels_are_found_where_gaps_are_chance_or_do_not_matter(values: list[float], why: str) -> None:
+    assert levels(values) == ()
 
 
-def test_samples_of_one_normal_distribution_are_seldom_taken_for_two_groups() -> None:
+def test_samples_of_one_normal_distribution_are_seldom_taken_for_levels() -> None:
     draws = np.random.default_rng(1).normal(10, 2, (2000, 10))
 
-    assert sum(two_groups(list(draw)) is not None for draw in draws) < 0.02 * len(draws)
+    assert sum(levels(list(draw)) != () for draw in draws) < 0.02 * len(draws)

@@ -348,13 +348,13 @@ def test_a_profile_with_another_parameter_has_another_digest(tmp_path: Path) -> 
     assert len(digests) == 2
 
 
-@pytest.mark.parametrize(("factor", "marks"), [(1.0, 0), (4.0, 1)])
-def test_a_median_that_lies_between_two_groups_of_runs_is_marked(tmp_path: Path, factor: float, marks: int) -> None:
+def test_a_median_of_runs_at_few_levels_is_marked(tmp_path: Path) -> None:
     directory = write_results(tmp_path, few(repetitions=6, packet_error_rate=0, implementations="ltp"))
+    marks = page_text(directory).count("‡</sup>")
     for path in (directory / "runs").iterdir():
         if int(path.name[-1]) % 2:
             values = json.loads((path / "summary.json").read_text())
-            changed = values | {"goodput_bps": values["goodput_bps"] * factor}
+            changed = values | {"goodput_bps": values["goodput_bps"] * 4}
             (path / "summary.json").write_text(json.dumps(changed))
 
-    assert page_text(directory).count("‡</sup>") == marks
+    assert page_text(directory).count("‡</sup>") > marks

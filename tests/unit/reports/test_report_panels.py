@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 
-from owlt.reports.comparison.cells import TO_DELIVERY, box_of, cells_of
+from owlt.reports.comparison.cells import box_of, cells_of
 from owlt.reports.comparison.expectations import comparisons_of
 from owlt.reports.comparison.grid import DELAY
-from owlt.reports.comparison.metrics import MetricKind
+from owlt.reports.comparison.metrics import METRICS, MetricKind
 from owlt.reports.comparison.panels import BOXES_ACROSS, Figure, comparisons, portraits
 from owlt.reports.drawing.scales import Kind, scale_for, scales_of
 from owlt.reports.drawing.sweep_figures import draw
@@ -61,7 +61,7 @@ def test_the_time_to_delivery_is_compared_against_several_delays_with_a_row_for_
 ) -> None:
     figure = list(comparisons(results))[-1]
     box = figure.panels[1][2].boxes[1][0]
-    goodput = box_of(results, box.permutation, TO_DELIVERY.metric)
+    goodput = box_of(results, box.permutation, METRICS[1])
 
     assert [panel.categories for panel in chain(*figure.panels)] == [("25 ms", "1250 ms")] * 6
     assert [panels[0].title for panels in figure.panels] == ["100 kB · PER 0", "1 MB · PER 0"]

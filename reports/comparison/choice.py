@@ -1,0 +1,321 @@
+"""The choice among the implementations of a cell: which may be taken, which are excluded, which are undecided.
+
+The rule is that of multiple comparisons with the best (Hsu 1984, The Annals of Statistics 12), with ratios instead of
+differences. Each ratio of two implementations has a lower bound at the level 5 % / (k - 1), for k implementations; then
+all statements about a cell hold together with a confidence of 95 %, whichever implementation is the best. One that is
+shown to be the best, or behind it by no more than the margin, may be taken; one that is shown to be behind by more is
+excluded. A difference that is significant and within the margin does not matter.
+
+The ratio is the median over all pairs (a run of one / a run of the other), and its bound one of the sorted ratios
+(Hodges and Lehmann 1963). The critical value is the exact one of Mann and Whitney, or that of Brunner and Munzel (2000)
+where it is smaller, because the former is too large if one implementation varies more than the other; and with equal
+probabilities of both orders all runs of one precede all of the other with a probability of at most 2^-n, so that fewer
+runs than that allows exclude nothing. Where values are at few levels, the bound of the ratio of the means holds too
+(Welch 1947). An undelivered file is the worst result. The p-value belongs to the same bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+from math import ceil, comb, exp, floor, hypot, inf, isfinite, log, sqrt
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from owlt.reports.comparison.estimates import CONFIDENCE, levels
+
+ERROR = 1 - CONFIDENCE
+"""The probability of a wrong statement about a cell."""
+MARGIN = 0.01
+"""The share of the best value by which an implementation may be behind, unless the user states another."""
+MOST_EXACT = 40
+"""With more values on a side, exact distributions take long and their normal approximation is as good."""
+MOST_REPETITIONS = 1000
+"""The largest number of needed repetitions that is stated: a difference that needs more does not matter."""
+ROUNDING = 1e-9
+
+Position = Literal["take", "undecided", "excluded"]
+Scores = NDArray[np.float64]
+"""One value for each run, at least 0, a higher one better; 0: the file was not delivered."""
+
+
+class Contestant(NamedTuple):
+    """The runs of an implementation in a cell. `is_share`: compared is the share of the scores that are not 0."""
+
+    scores: Scores
+    is_share: bool = False
+    is_determined: bool = False
+    """Whether every further run is the same: the channel has no random errors, and the runs have the same packets."""
+
+    @property
+    def undelivered_share(self) -> float:
+        """The share of its files that were not delivered."""
+        return float(np.mean(self.scores == 0))
+
+
+@dataclass(frozen=True)
+class Standpoint:
+    """How an implementation stands to the best of the others: the ratio of the scores with its bounds, in which the
+    position is decided. `p`: of the hypothesis that none of the others is better; None if nothing is left to chance."""
+
+    position: Position
+    value: float
+    low: float
+    high: float
+    p: float | None
+
+    def as_undecided(self) -> Standpoint:
+        """The same if an implementation of the cell has no run yet, which may be better than all that may be taken."""
+        return replace(self, position="undecided") if self.position == "take" else self
+
+    def repetitions_needed(self, n: int, least: int, margin: float) -> int | None:
+        """The runs of each after which it is decided, if the ratio is as it seems now, after n runs.
+
+        None: it is decided, or is too close to the margin. The width of an interval is inverse to the root of n.
+        """
+        if self.position != "undecided":
+            return None
+        if n < least:
+            return least
+        edge = _log(1 - margin)
+        value, bound = _log(self.value), _log(self.low if self.value >= 1 - margin else self.high)
+        if not (isfinite(value) and isfinite(bound) and isfinite(edge)) or value == edge:
+            return None
+        needed = max(ceil(n * ((bound - value) / (edge - value)) ** 2), n + 1)
+        return needed if needed <= MOST_REPETITIONS else None
+
+
+def choose(contestants: Mapping[str, Contestant], best: str, margin: float = MARGIN) -> dict[str, Standpoint]:
+    """The position of each implementation that has runs; `best` is the one with the best value, of which the others'
+    ratios are stated."""
+    if len(contestants) < 2:
+        return {name: Standpoint("take", 1.0, 1.0, 1.0, None) for name in contestants}
+    level = ERROR / (len(contestants) - 1)
+    pairs: dict[tuple[str, str], Bounded] = {}
+    for one, other in combinations(contestants, 2):
+        bounded = _shares if contestants[one].is_share else ratios
+        pairs[one, other], pairs[other, one] = bounded(contestants[one], contestants[other], level)
+    of_others = {name: [pairs[name, other] for other in contestants if other != name] for name in contestants}
+    high = {name: min(each.high for each in own) for name, own in of_others.items()}
+    standpoints = {}
+    for name, own in of_others.items():
+        possible = [pairs[name, other] for other in contestants if other != name and high[other] >= 1]
+        low = min(each.low for each in possible or own)
+        value = 1.0 if name == best else pairs[name, best].value
+        p_values = [each.p_behind for each in own if each.p_behind is not None]
+        p = min(1.0, len(own) * min(p_values)) if p_values else None
+        position = _position(low, high[name], margin)
+        standpoints[name] = Standpoint(position, value, min(low, value), max(high[name], value), p)
+    return _reliable(standpoints, contestants)
+
+
+def _position(low: float, high: float, margin: float) -> Position:
+    if low >= 1 - margin - ROUNDING:
+        return "take"
+    return "excluded" if high < 1 - margin - ROUNDING else "undecided"
+
+
+def _reliable(standpoints: dict[str, Standpoint], contestants: Mapping[str, Contestant]) -> dict[str, Standpoint]:
+    """The positions where, of several that may be taken, one that failed more often than another is undecided."""
+    failed = {
+        name: contestants[name].undelivered_share for name, each in standpoints.items() if each.position == "take"
+    }
+    least = min(failed.values(), default=0.0)
+    return {name: each.as_undecided() if failed.get(name, 0.0) > least else each for name, each in standpoints.items()}
+
+
+class Bounded(NamedTuple):
+    """One implementation compared with another: the ratio of the scores, its bounds, each at the level, and the
+    one-sided p-values: of not being behind, and of not being ahead; None if nothing is left to chance."""
+
+    value: float
+    low: float
+    high: float
+    p_behind: float | None = None
+    p_ahead: float | None = None
+
+    @property
+    def p(self) -> float | None:
+        """The two-sided p-value."""
+        return None if self.p_behind is None or self.p_ahead is None else min(1.0, 2 * min(self.p_behind, self.p_ahead))
+
+    @property
+    def reverse(self) -> Bounded:
+        """The other implementation compared with this one."""
+        return Bounded(_inverse(self.value), _inverse(self.high), _inverse(self.low), self.p_ahead, self.p_behind)
+
+
+def ratios(one: Contestant, other: Contestant, level: float) -> tuple[Bounded, Bounded]:
+    """Both directions of the comparison of two implementations by all ratios of their runs."""
+    size = len(one.scores) * len(other.scores)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.divide.outer(one.scores, other.scores)
+    ratios[np.isinf(one.scores)[:, None] & np.isinf(other.scores)] = 1.0
+    known = np.sort(ratios[~np.isnan(ratios)])
+    unknown = size - len(known)  # neither file was delivered: each bound counts these pairs on its side
+    value = float(np.median(known)) if len(known) else 1.0
+    if one.is_determined and other.is_determined:
+        return Bounded(value, value, value), Bounded(value, value, value).reverse
+    test = _Test(len(one.scores), len(other.scores), *_spread(ratios, value))
+    after = test.place(level) - 1 - unknown
+    low, high = (float(known[after]), float(known[-after - 1])) if after >= 0 else (0.0, inf)
+    p_behind, p_ahead = (test.p(unknown + int(np.count_nonzero(side))) for side in (known >= 1, known <= 1))
+    if after >= 0 and (means := _means_of_levels(one.scores, other.scores)):
+        value = means.value
+        low, high = min(low, means.low(level)), max(high, means.high(level))
+        p_behind, p_ahead = max(p_behind, means.p_behind), max(p_ahead, 1 - means.p_behind)
+    found = Bounded(value, low, high, p_behind, p_ahead)
+    return found, found.reverse
+
+
+class _Means(NamedTuple):
+    """The ratio of two geometric means (Welch 1947, on logarithms); `deviation` is that of its logarithm."""
+
+    value: float
+    deviation: float
+    freedom: float
+
+    def low(self, level: float) -> float:
+        """The one-sided lower bound at a level."""
+        return self.value * exp(float(special.stdtrit(self.freedom, level)) * self.deviation)
+
+    def high(self, level: float) -> float:
+        """The one-sided upper bound at a level."""
+        return self.value**2 / self.low(level)
+
+    @property
+    def p_behind(self) -> float:
+        """The p-value of not being behind."""
+        return float(special.stdtr(self.freedom, log(self.value) / self.deviation))
+
+
+def _means_of_levels(one: Scores, other: Scores) -> _Means | None:
+    """The ratio of the means of two implementations whose values are at few levels, such as rounds of a round trip;
+    None for others, and if a side has no spread and no second value.
+
+    Of such values the median over all pairs is often 1, whatever the numbers of runs at each level.
+    """
+    logs = [np.log(scores[(scores > 0) & np.isfinite(scores)]) for scores in (one, other)]
+    if min(map(len, logs)) < 2 or not levels([*np.exp(logs[0]), *np.exp(logs[1])]):
+        return None
+    parts = [(float(each.var(ddof=1)) / len(each), len(each) - 1) for each in logs]
+    variance = sum(part for part, _ in parts)
+    if variance < ROUNDING**2:
+        return None
+    freedom = variance**2 / sum(part**2 / free for part, free in parts)
+    return _Means(exp(float(logs[0].mean() - logs[1].mean())), sqrt(variance), freedom)
+
+
+def _inverse(ratio: float) -> float:
+    return 1 / ratio if ratio else inf
+
+
+def _spread(ratios: NDArray[np.float64], middle: float) -> tuple[float, float]:
+    """The standard deviation of the share of ratios on one side of their middle, without the assumption that both
+    implementations vary in the same way, and its degrees of freedom (Brunner and Munzel 2000)."""
+    if not 0 < middle < inf:
+        middle = 1.0
+    below = (ratios < middle * (1 - ROUNDING)) + 0.5 * (np.abs(ratios - middle) <= middle * ROUNDING)
+    parts = [
+        (float(below.mean(axis=axis).var(ddof=1)) / count, count - 1)
+        for axis, count in ((1, ratios.shape[0]), (0, ratios.shape[1]))
+        if count > 1
+    ]
+    variance = sum(part for part, _ in parts)
+    if not variance:
+        return 0.0, inf
+    return sqrt(variance), variance**2 / sum(part**2 / freedom for part, freedom in parts)
+
+
+class _Test(NamedTuple):
+    """The one-sided test of n against m runs; `deviation` and `freedom` are those of `_spread`."""
+
+    n: int
+    m: int
+    deviation: float
+    freedom: float
+
+    def place(self, level: float) -> int:
+        """The place of the bound among the sorted ratios, from 1; 0: there are too few runs for one."""
+        if 0.5 ** min(self.n, self.m) > level:
+            return 0
+        place = exact_place(self.n, self.m, level)
+        if self.deviation:
+            quantile = float(special.stdtrit(self.freedom, level))
+            place = min(place, floor(self.n * self.m * (0.5 + quantile * self.deviation)) + 1)
+        return max(place, 1)
+
+    def p(self, pairs: int) -> float:
+        """The p-value of so few pairs on one side: the least level whose bound excludes a ratio of 1."""
+        p = max(_exact_p(self.n, self.m, pairs), 0.5 ** min(self.n, self.m))
+        if not self.deviation or not pairs:
+            return p
+        return max(p, float(special.stdtr(self.freedom, (pairs / (self.n * self.m) - 0.5) / self.deviation)))
+
+
+def _shares(one: Contestant, other: Contestant, level: float) -> tuple[Bounded, Bounded]:
+    """Both directions of the comparison of two shares, each difference of shares added to 1 (Newcombe 1998, method 10:
+    from the intervals of Wilson)."""
+    share, other_share = (float(np.mean(each.scores > 0)) for each in (one, other))
+    value = 1 + share - other_share
+    if one.is_determined and other.is_determined:
+        return Bounded(value, value, value), Bounded(2 - value, 2 - value, 2 - value)
+    z = float(special.ndtri(1 - level))
+    (low, high), (other_low, other_high) = (_wilson(each.scores, z) for each in (one, other))
+    least = value - hypot(share - low, other_high - other_share)
+    greatest = value + hypot(high - share, other_share - other_low)
+    return Bounded(value, least, greatest), Bounded(2 - value, 2 - greatest, 2 - least)
+
+
+def _wilson(scores: Scores, z: float) -> tuple[float, float]:
+    n, share = len(scores), float(np.mean(scores > 0))
+    middle, half = share + z**2 / (2 * n), z * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)
+
+
+@lru_cache(maxsize=256)
+def _distribution(n: int, m: int) -> NDArray[np.float64]:
+    """The probability that Mann and Whitney's U is at most each of its values, if the samples do not differ.
+
+    The number of arrangements is the Gaussian binomial coefficient, multiplied out factor by factor.
+    """
+    counts = [1] + [0] * (n * m)
+    for step in range(1, n + 1):
+        for u in range(n * m, m + step - 1, -1):
+            counts[u] -= counts[u - m - step]
+        for u in range(step, n * m + 1):
+            counts[u] += counts[u - step]
+    total = comb(n + m, n)
+    return np.cumsum([count / total for count in counts])
+
+
+@lru_cache(maxsize=1024)
+def exact_place(n: int, m: int, level: float) -> int:
+    """The place of the one-sided bound among the sorted ratios of n and m runs, from 1, if both vary in the same way
+    (Mann and Whitney 1947); 0: there are too few runs for one."""
+    if max(n, m) > MOST_EXACT:
+        return floor(n * m / 2 + float(special.ndtri(level)) * sqrt(n * m * (n + m + 1) / 12)) + 1
+    return len(np.flatnonzero(_distribution(n, m) <= level))
+
+
+def _exact_p(n: int, m: int, pairs: int) -> float:
+    if max(n, m) > MOST_EXACT:
+        return float(special.ndtr((pairs - n * m / 2) / sqrt(n * m * (n + m + 1) / 12)))
+    return float(_distribution(n, m)[pairs])
+
+
+@lru_cache(maxsize=64)
+def least_repetitions_of(implementations: int) -> int:
+    """The least number of runs of each with which one of so many implementations can be excluded at all, if the channel
+    has random errors."""
+    level = ERROR / max(implementations - 1, 1)
+    return next(n for n in range(2, 100) if max(0.5**n, 1 / comb(2 * n, n)) <= level)
+
+
+def _log(value: float) -> float:
+    return log(value) if value > 0 else -inf
