@@ -24,6 +24,8 @@ from owlt.results.record import FASTEST_BPS
 GUEST_BOOT_WALL_S = 1.5
 """On a clock on which guests are booted; on the exact clock they are copied, which RUN_WALL_S includes."""
 CERTIFICATE_WALL_S = 1.6
+CERTIFICATE_REAL_WALL_S = 20.0
+"""On the clock real."""
 RUN_WALL_S = 0.5
 WALL_S_PER_MEGABYTE = 0.13
 """With the analysis, of a core that does nothing else: the 5,760 runs of profiles/sweeps/grc-nack-2012.yaml, exact
@@ -200,13 +202,13 @@ def estimate(
     for run in runs:
         total.add(run_wall_s(run, clock) / workers, pace.of_run(run, clock))
     is_learned = 0 not in total.recorded
-    if clock != "real" and runs:
+    if runs:
         shares = len(runs) / max(1, len(plan.runs))
         batches = sum(bool(batch.runs) for batch in plan.batches)  # those of other runs than selected ones are empty
-        certificates = _certificates_left(plan, runs)
-        certify_s = (_boot_s(clock) + CERTIFICATE_WALL_S) * certificates
+        certify_s = certificate_wall_s(clock) * _certificates_left(plan, runs)
         total.add(certify_s / workers, pace.of(CERTIFICATE, clock))
-        total.add(_boot_s(clock) * shares * batches / workers + FIRST_GUEST_WALL_S, pace.unknown)
+        boots_s = 0.0 if is_learned else _boot_s(clock) * shares * batches / workers  # recorded runs have theirs
+        total.add(boots_s + (0.0 if clock == "real" else FIRST_GUEST_WALL_S), pace.unknown)
     report_s = pace.of(REPORT, "").mean * report_wall_s(len(plan.runs))
     return Estimate(
         runs=len(runs),
@@ -223,6 +225,11 @@ def estimate(
 def run_wall_s(run: Run, clock: str) -> float:
     """How long a run is computed to take, in wall time, without the boot of its guest."""
     return _session_s(run) + RUN_WALL_S if clock == "real" else _computing_s([run])
+
+
+def certificate_wall_s(clock: str) -> float:
+    """How long the certification of a channel is computed to take, in wall time, with the boot of its guest."""
+    return _boot_s(clock) + (CERTIFICATE_REAL_WALL_S if clock == "real" else CERTIFICATE_WALL_S)
 
 
 def report_wall_s(runs: int) -> float:
@@ -256,7 +263,8 @@ def disk_bytes(run: Run, role: str, host_captures: bool) -> int:
 def batch_wall_s(batch: Batch, clock: Clock) -> float:
     """The approximate wall time of a batch, with the boot of its guest."""
     transfers_s = sum(_session_s(run) for run in batch.runs) if clock == "real" else 0.0
-    return _boot_s(clock) + CERTIFICATE_WALL_S * len(batch.certify) + _computing_s(batch.runs) + transfers_s
+    boot_s = _boot_s(clock) if batch.runs else 0.0
+    return boot_s + certificate_wall_s(clock) * len(batch.certify) + _computing_s(batch.runs) + transfers_s
 
 
 def _certificates_left(plan: Plan, left: Sequence[Run]) -> int:
@@ -267,7 +275,7 @@ def _certificates_left(plan: Plan, left: Sequence[Run]) -> int:
     return len(({run.channel_key for run in left} - others) & to_certify)
 
 
-def _boot_s(clock: Clock) -> float:
+def _boot_s(clock: str) -> float:
     return 0.0 if clock == "exact" else GUEST_BOOT_WALL_S
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from owlt.installation import cache_directory
 from owlt.orchestrator.planning.estimate import (
     CERTIFICATE,
-    CERTIFICATE_WALL_S,
     REPORT,
     Pace,
     Took,
+    certificate_wall_s,
     report_wall_s,
     run_wall_s,
 )
@@ -77,7 +77,7 @@ def durations(plan: Plan, results: Path, since_s: float = 0.0) -> list[Took]:
             if took_s <= 0 or start_s < since_s:
                 continue
             if isinstance(event, ChannelCertified):
-                took.append(Took(clock, CERTIFICATE, 0, CERTIFICATE_WALL_S, took_s))
+                took.append(Took(clock, CERTIFICATE, 0, certificate_wall_s(clock), took_s))
             elif isinstance(event, RunPublished) and event.outcome in _PERFORMED and (run := runs.get(event.run_id)):
                 point = run.permutation
                 expected_s = run_wall_s(run, clock)

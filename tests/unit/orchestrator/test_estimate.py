@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from owlt.agents.contract.implementation import Clock
 from owlt.orchestrator.planning.estimate import (
-    CERTIFICATE_WALL_S,
     FIRST_GUEST_WALL_S,
     Estimate,
+    certificate_wall_s,
     disk_bytes,
     estimate,
 )
@@ -32,17 +33,19 @@ def test_the_sweep_of_the_main_paper_is_estimated_within_a_factor_of_one_and_a_h
     assert 1 / 1.5 < expected.wall_s * expected.side_by_side / 2 / (42 * 60 + 37) < 1.5
 
 
-def test_only_the_channels_of_runs_that_are_left_are_certified() -> None:
-    plan = small_plan("exact", certify=True)
+@pytest.mark.parametrize("clock", ["exact", "real"])
+def test_only_the_channels_of_runs_that_are_left_are_certified(clock: Clock) -> None:
+    plan = small_plan(clock, certify=True, runs_per_guest=1)
+    first_s = FIRST_GUEST_WALL_S if clock == "exact" else 0.0
     [first, *_] = plan.runs
     on_its_channel = [run for run in plan.runs if run.channel_key == first.channel_key]
 
     def work_s(left: int) -> float:
         expected = estimate(plan, left=on_its_channel[:left])
-        return (expected.wall_s - FIRST_GUEST_WALL_S) * expected.side_by_side
+        return (expected.wall_s - first_s) * expected.side_by_side
 
     assert len(on_its_channel) == 2
-    assert work_s(2) - 2 * work_s(1) == pytest.approx(CERTIFICATE_WALL_S, rel=0.01)
+    assert work_s(2) - 2 * work_s(1) == pytest.approx(certificate_wall_s(clock), rel=0.01)
 
 
 def test_guests_are_booted_for_the_selected_runs_only() -> None:
