@@ -108,9 +108,10 @@ class ProgressLog:
         now_s = self._now_s()
         parts = recorded_parts(self._recorded, self._total, self._outcomes)
         published_s = self._activities.published_s
-        if pace := runs_per_s(self._started_s, published_s, now_s):
+        from_s = self._activities.paced_from_s or self._started_s
+        if pace := runs_per_s(from_s, published_s, now_s):
             parts.append(f"{60 * pace:.1f} per minute")
-        left_s = time_left_s(self._total - self._recorded, self._started_s, published_s, now_s)
+        left_s = time_left_s(self._total - self._recorded, from_s, published_s, now_s)
         parts += [f"about {duration_text(left_s)} left"] if left_s else []
         now = [
             f"{activity_text(each, self._channels)} for {duration(now_s - each.since_s)}"

@@ -115,8 +115,11 @@ class Activities:
     """When that start ended on its own or after an interrupt; None if it is running or was killed."""
     latest_s: float | None = None
     """The time of the latest entry."""
+    paced_from_s: float | None = None
+    """When the latest start began to perform runs only: at its begin, or when this machine certified its last channel,
+    because certifications say nothing about the time of runs."""
     published_s: list[float] = field(default_factory=list)
-    """When the runs of the latest start were published."""
+    """When runs were published since then."""
 
     def take(self, entry: Entry) -> None:
         """Take in the next entry."""
@@ -127,13 +130,22 @@ class Activities:
                 self.by_batch.clear()
                 self.published_s.clear()
                 self.started_s, self.ended_s = entry.at_s, None
+                self.paced_from_s = entry.at_s
             case SweepEnded():
                 self.by_batch.clear()
                 self.ended_s = entry.at_s
             case RunPublished():
                 self.published_s.append(entry.at_s)
+            case ChannelCertified() if self._is_here(entry.batch):
+                self.published_s.clear()
+                self.paced_from_s = entry.at_s
         if entry.batch is not None:
             self._take_of_worker(entry.batch, entry)
+
+    def _is_here(self, batch: int | None) -> bool:
+        """Whether the worker of a batch runs on this machine; others certify channels while runs are performed."""
+        known = None if batch is None else self.by_batch.get(batch)
+        return known is not None and not known.machine
 
     def _take_of_worker(self, batch: int, entry: Entry) -> None:
         known = self.by_batch.get(batch)

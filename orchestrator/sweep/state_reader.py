@@ -217,7 +217,7 @@ class StateReader:
         """The state with the journal's entries on the sweep's process."""
         is_running = state.process.state == "running"
         left = sum(run.is_left for run in state.runs)
-        pace = (self._activities.started_s, self._activities.published_s)
+        pace = (self._activities.paced_from_s, self._activities.published_s)
         return replace(
             state,
             activities=tuple(self._activities.by_batch.values()) if is_running else (),

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from owlt.orchestrator.run.events import (
+    ChannelCertified,
+    Entry,
+    Event,
+    RunPublished,
+    SweepStarted,
+    WorkerStarted,
+)
+from owlt.orchestrator.sweep.journal import Activities
 from owlt.orchestrator.sweep.state_reader import LATEST_RUNS, time_left_s
+from owlt.results.record import Outcome
 
 
 def test_the_pace_is_that_of_the_runs_since_the_start() -> None:
@@ -33,3 +43,33 @@ def test_without_a_pace_the_time_is_unknown(started_s: float | None, published_s
 
 def test_nothing_left_takes_no_time() -> None:
     assert time_left_s(0, None, [], 0.0) == 0.0
+
+
+def activities(machine: str) -> Activities:
+    """Of a start that certifies a second channel after the first run, for 200 s."""
+    taken = Activities()
+    events: list[tuple[float, int | None, Event]] = [
+        (100, None, SweepStarted(host="lab", pid=1)),
+        (100, 8, WorkerStarted()),
+        (120, 8, ChannelCertified(channel="one", verdict="ok")),
+        (130, 0, RunPublished(run_id="r1", outcome=Outcome.COMPLETED)),
+        (130, 9, WorkerStarted(machine=machine)),
+        (330, 9, ChannelCertified(channel="other", verdict="ok")),
+        (340, 1, RunPublished(run_id="r2", outcome=Outcome.COMPLETED)),
+    ]
+    for at_s, batch, event in events:
+        taken.take(Entry(at_s, batch, event))
+    return taken
+
+
+def test_the_certification_of_channels_is_no_part_of_the_pace() -> None:
+    taken = activities(machine="")
+
+    assert time_left_s(30, taken.paced_from_s, taken.published_s, 340.0) == pytest.approx(300.0)
+    assert taken.started_s == 100
+
+
+def test_another_machine_certifies_while_runs_are_performed() -> None:
+    taken = activities(machine="lab2")
+
+    assert (taken.paced_from_s, taken.published_s) == (120, [130, 340])
