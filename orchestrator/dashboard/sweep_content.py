@@ -287,8 +287,10 @@ def _selected(snapshot: Snapshot, selected: Filter) -> Iterator[tuple[PlannedCel
             yield planned, cell
 
 
-WIDTH, LEFT, RIGHT, ROW, BOTTOM = 720, 150, 70, 40, 46
-"""Lengths of the drawing: its width, the margins for names and counts, the height of a row, the axis below."""
+AXIS, LEAST_LEFT, RIGHT, ROW, BOTTOM = 500, 150, 70, 40, 46
+LETTER = 8
+"""Lengths of the drawing: its axis, the margins for names (at least) and counts, the height of a row, the axis below; and
+the width of a letter of a name."""
 FEWEST_FOR_A_BOX = 3
 JITTER = (0, -5, 5, -9, 9)
 """How far dots of one row are apart from its middle, in turn, so that equal values stay visible."""
@@ -341,8 +343,10 @@ def box_plot(rows: Mapping[str, Sequence[RunRow]], metric: Metric, numbers: Mapp
     }
     ticks = _ticks([value for of_name in values.values() for _, value in of_name])
 
+    left = max(LEAST_LEFT, LETTER * max(map(len, rows), default=0) + 20)
+
     def place(value: float) -> float:
-        return round(LEFT + (value - ticks[0]) / (ticks[-1] - ticks[0]) * (WIDTH - LEFT - RIGHT), 1)
+        return round(left + (value - ticks[0]) / (ticks[-1] - ticks[0]) * AXIS, 1)
 
     plotted = []
     for number, (name, of_name) in enumerate(values.items()):
@@ -371,10 +375,10 @@ def box_plot(rows: Mapping[str, Sequence[RunRow]], metric: Metric, numbers: Mapp
         )
     axis_y = len(plotted) * ROW
     return Plot(
-        width=WIDTH,
+        width=left + AXIS + RIGHT,
         height=axis_y + BOTTOM,
-        left=LEFT,
-        right=WIDTH - RIGHT,
+        left=left,
+        right=left + AXIS,
         axis_y=axis_y,
         ticks=[(place(tick), tick_text(tick)) for tick in ticks],
         rows=plotted,

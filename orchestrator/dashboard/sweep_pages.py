@@ -32,6 +32,7 @@ from owlt.orchestrator.dashboard.sweep_content import (
 )
 from owlt.reports.comparison.metrics import METRICS, Metric
 from owlt.reports.page.parts import SCRIPT, is_script, page_script
+from owlt.reports.results.labels import labels_of
 from owlt.results.files import CERTIFICATES
 from owlt.results.plain_files import NotPlain, as_file_name, is_plain, open_plain
 from owlt.results.recorded_runs import run_directory
@@ -145,8 +146,9 @@ def add_sweep_pages(app: Flask, directories: Directories, tags: Tags) -> None:
         if not cells or snapshot.plan is None:
             abort(404, f"condition {key!r}: the sweep has none of this name")
         metric = _metric()
-        rows = {each.implementation: snapshot.rows_of(each) for each in cells}
-        numbers = {implementation: number for number, implementation in enumerate(snapshot.plan.implementations)}
+        labels = labels_of(snapshot.plan.implementations)
+        rows = {labels[each.implementation]: snapshot.rows_of(each) for each in cells}
+        numbers = {labels[name]: number for number, name in enumerate(snapshot.plan.implementations)}
         values = {
             "name": name,
             "condition": cells[0].condition,

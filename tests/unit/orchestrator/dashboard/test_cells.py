@@ -169,6 +169,14 @@ def test_dots_lie_between_the_ticks_in_the_order_of_their_values() -> None:
     assert plot.ticks[0][0] <= places[0] < places[-1] <= plot.ticks[-1][0]
 
 
+@pytest.mark.parametrize("name", ["ltp", "LTP, red segment 1400 B, report segments 12"])
+def test_a_long_name_has_room_at_the_left_of_the_axis(name: str) -> None:
+    plot = box_plot({name: [row(1, 1.0), row(2, 2.0)]}, GOODPUT, {})
+
+    assert plot.left - 10 >= 7.5 * len(name)
+    assert plot.width > plot.right > plot.left
+
+
 @pytest.mark.parametrize("values", [[], [5.0], [0.0, 0.0], [1e-9, 1e9]])
 def test_any_values_have_an_axis(values: list[float]) -> None:
     plot = box_plot({"cfdp": [row(number, value) for number, value in enumerate(values)]}, GOODPUT, {})
