@@ -78,6 +78,8 @@ class Interrupts:
             raise KeyboardInterrupt
 
 
+MOST_UNCERTIFIED = 3
+"""The most channels with a timeline that the summary names."""
 UNSUPPORTED_TEXT = (
     "the emulator's kernel does not support their channels: repeating them changes nothing; use another kernel there "
     "(the reasons in the records name what is missing), or leave these cells out with 'exclude' in the sweep"
@@ -332,6 +334,22 @@ def _suspect(records: Mapping[str, RunRecord], results: Path) -> str:
     return f"; {suspects.total()} suspect: {of_each} (for the reasons: owlt status {shlex.quote(str(results))})"
 
 
+def _not_certified(plan: Plan) -> str:
+    """What of the channels no certificate measures: "; not certified: the 4 steps of the timeline of gap"."""
+    names = {run.channel_key: run.permutation.channel_name for run in plan.runs}
+    steps = {
+        name: len(channel.timeline.steps)
+        for key, name in names.items()
+        if (channel := plan.channels[key]).timeline is not None
+    }
+    if not steps or not plan.sweep.certify:
+        return ""
+    of_each = [f"{'the step' if count == 1 else f'the {count} steps'} of {name}" for name, count in steps.items()]
+    shown, more = of_each[:MOST_UNCERTIFIED], len(of_each) - MOST_UNCERTIFIED
+    rest = [f"those of {more} more channels"] if more > 0 else []
+    return f"; not certified, in contrast to the links before the first step: {', '.join([*shown, *rest])}"
+
+
 def _phrase(code: str) -> str:
     return "exited with an error" if code == ReasonCode.EXITED else code.replace("_", " ")
 
@@ -351,6 +369,7 @@ def _performed(start: Start, interrupts: int) -> Performed:
     to_do += [f"{not_analysed} not analysed (see {FAILURE_NAME} in their directories)"] if not_analysed else []
     counted += _not_completed(records.values())
     counted += _suspect(records, results)
+    counted += _not_certified(start.plan)
     same = tuple(sorted(run_id for run_id, record in records.items() if failed_again(results, record)))
     counted += f"; {same_failures_text(results, same)}" if same else ""
     more = f"; {', '.join(to_do)}: run '{again}' again" if to_do else ""

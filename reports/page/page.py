@@ -18,7 +18,7 @@ from owlt.reports.answer.assertions import findings_of
 from owlt.reports.answer.regions import dimensions_of, map_of, place_text
 from owlt.reports.answer.sentences import percent_text, spread_text
 from owlt.reports.answer.verdicts import Verdict
-from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, criteria_of
+from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, Point, box_of, boxes_of, criteria_of
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
 from owlt.reports.comparison.expectations import agreements, comparisons_of
 from owlt.reports.comparison.grid import Grid
@@ -59,7 +59,7 @@ from owlt.reports.page.tables import (
     unexplained,
 )
 from owlt.reports.rendering import new_environment
-from owlt.reports.results.channels import channel_head, link_words, step_rows, timeline_words
+from owlt.reports.results.channels import channel_head, link_words, outage_words, step_rows, timeline_words
 from owlt.reports.results.load import Results, Run, host_baselines_of
 from owlt.reports.sessions.protocols import PHASES, ShownRun, shown_runs
 from owlt.reports.sessions.session_figures import Drawn
@@ -241,6 +241,11 @@ def _answer(results: Results, cells: list[Cell]) -> _Section:
             )
         },
         "dimensions": dimensions,
+        "changes": {
+            Point(*(getattr(permutation, name) for name in Point._fields)): outage_words(channel.specified)
+            for permutation, channel in results.channels.items()
+            if channel.specified.timeline
+        },
         "series_of": {labels[name]: number for name, number in results.series.items()},
         "cell_quantity": _cell_quantity,
         "cell_spread": spread_text,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from owlt.captures.matches.bottleneck import Link
@@ -20,6 +22,10 @@ from owlt.reports.units import (
 from owlt.results.files import WrittenChannel
 
 MOST_STEPS = 20
+MOST_DRAWN_STEPS = 100
+"""With more steps, as of fading, a figure shows outages only."""
+MOST_OUTAGES = 3
+"""The most outages that a sentence names."""
 QUEUE = "1000 packets"
 """The default queue of a link with a rate."""
 
@@ -68,6 +74,74 @@ def step_rows(channel: WrittenChannel) -> list[Words]:
         (_moment(step.at), _changes(step.forward), _changes(step.reverse)) for step in steps[:MOST_STEPS]
     ]
     return [*rows, ("…", f"{len(steps) - MOST_STEPS} more steps", "")] if len(steps) > MOST_STEPS else rows
+
+
+@dataclass(frozen=True)
+class ChannelChanges:
+    """When a channel changes during a session, in s from its first packet."""
+
+    outages: tuple[tuple[float, float], ...] = ()
+    """When it is down in a direction: begin and end."""
+    steps: tuple[float, ...] = ()
+    """The other steps of its timeline; () if they are too many to draw."""
+
+    def since(self, start_s: float) -> ChannelChanges:
+        """The same in s from another moment of the session."""
+        outages = tuple((begin - start_s, end - start_s) for begin, end in self.outages)
+        return ChannelChanges(outages, tuple(at - start_s for at in self.steps))
+
+
+def changes_during(channel: WrittenChannel, timeline_s: float, end_s: float) -> ChannelChanges:
+    """The changes of a channel until `end_s`. `timeline_s` is the beginning of its timeline; both count from the first
+    packet of the session."""
+    if channel.timeline is None:
+        return ChannelChanges()
+    outages: list[tuple[float, float]] = []
+    steps: list[float] = []
+    down_from: float | None = None
+    for at_s, is_down, was_down in _states(channel, end_s - timeline_s):
+        moment_s = timeline_s + at_s
+        if is_down and down_from is None:
+            down_from = moment_s
+        elif down_from is not None and not is_down:
+            outages.append((down_from, moment_s))
+            down_from = None
+        elif is_down == was_down and at_s:
+            steps.append(moment_s)
+    if down_from is not None:
+        outages.append((down_from, end_s))
+    return ChannelChanges(tuple(outages), tuple(steps) if len(steps) <= MOST_DRAWN_STEPS else ())
+
+
+def _states(channel: WrittenChannel, length_s: float) -> Iterator[tuple[float, bool, bool]]:
+    """From the start of the timeline on, at each step: its time in s, and whether the channel is down in a direction
+    from then on, and before."""
+    assert channel.timeline is not None
+    loop_s = written_delay_ns(channel.timeline.loop_after) / 1e9 if channel.timeline.loop_after else inf
+    begin_s, was_down = 0.0, False
+    while begin_s <= length_s:
+        up = {way: bool(link.get("up", True)) for way, link in (("→", channel.forward), ("←", channel.reverse))}
+        moments = [(0.0, {}, {}), *((written_delay_ns(s.at) / 1e9, s.forward, s.reverse) for s in channel.timeline.steps)]
+        for at_s, forward, reverse in moments:
+            if begin_s + at_s > length_s:
+                return
+            up |= {way: bool(link["up"]) for way, link in (("→", forward), ("←", reverse)) if "up" in link}
+            is_down = not all(up.values())
+            yield begin_s + at_s, is_down, was_down
+            was_down = is_down
+        begin_s += loop_s
+
+
+def outage_words(channel: WrittenChannel) -> str:
+    """The outages of the first turn of a timeline, in words: "down 10 s to 12 s, 1 min to 2 min"; "" if there is none."""
+    if channel.timeline is None:
+        return ""
+    last = channel.timeline.loop_after or channel.timeline.steps[-1].at
+    end_s = written_delay_ns(last) / 1e9 - (1e-9 if channel.timeline.loop_after else 0)
+    found = changes_during(channel, 0.0, end_s).outages
+    texts = [f"{moment_text(round(begin * 1e6) * 1000)} to {moment_text(round(end * 1e6) * 1000)}" for begin, end in found[:MOST_OUTAGES]]
+    more = [f"and {len(found) - MOST_OUTAGES} more times"] if len(found) > MOST_OUTAGES else []
+    return f"down {', '.join([*texts, *more])}" if texts else ""
 
 
 def _both_ways(channel: WrittenChannel, text: Callable[[Mapping[str, Any]], str]) -> str:

@@ -20,6 +20,7 @@ from owlt.captures.frames.session import Host
 from owlt.captures.protocols.ladder import Kind, LeftOut, Rung, Step
 from owlt.reports.drawing.sweep_figures import FULL_WIDTH
 from owlt.reports.looks import AGAIN, BESIDE_DATA, FROM_RECEIVER, FROM_SENDER, INK, MUTED, RULE, STYLE
+from owlt.reports.results.channels import ChannelChanges
 
 COLOURS: dict[Kind, str] = {
     "new data": FROM_SENDER,
@@ -34,12 +35,15 @@ MEANINGS: dict[Kind, str] = {
     "of the receiver": "messages of the receiver",
 }
 SIDES: tuple[Host, Host] = ("sender", "receiver")
-TOP, BOTTOM, TITLE_LINE = 0.46, 0.12, 0.2
+TOP, BOTTOM, TITLE_LINE = 0.6, 0.12, 0.2
 LABEL_LINE, LEAST_HEIGHT, SECTION_HEIGHT = 0.135, 2.2, 6.0
 """Inches: a line of labels, and the least and the greatest height unless the labels need more."""
 LADDER_WIDTH, LABEL_POINTS = 1.8, 6.5
 LONGEST_LABEL = 46
 """Letters."""
+LEGEND_LETTERS = 85
+"""The most letters of a legend in one line."""
+NO_CHANGES = ChannelChanges()
 MOST_FAINT_LINES = 400
 LOST_AT, DAMAGED_AT = 0.62, 0.95
 """The ends of the lines of lost and of damaged packets, as parts of the way."""
@@ -60,8 +64,11 @@ FATES = {"queue": "dropped, queue full", "mtu": "dropped, too long", "in_flight"
 """The fates of packets that did not arrive, where it is another one than lost."""
 
 
-def draw_ladder(steps: Sequence[Step], title: str = "", first_ns: int | None = None) -> Canvas:
-    """The figure of some steps; times count from `first_ns`, the session's start, or the first step.
+def draw_ladder(
+    steps: Sequence[Step], title: str = "", first_ns: int | None = None, changes: ChannelChanges = NO_CHANGES
+) -> Canvas:
+    """The figure of some steps; times, and the `changes` of the channel, count from `first_ns`, the session's start, or
+    the first step.
 
     Raises ValueError if there is none.
     """
@@ -77,6 +84,7 @@ def draw_ladder(steps: Sequence[Step], title: str = "", first_ns: int | None = N
     with matplotlib.rc_context(STYLE):
         canvas, axes = _frame(height, title)
         axes.set_ylim(end_s, 0)
+        _draw_changes(axes, changes.since(since_s), end_s)
         delay_s = _usual_delay_s(rungs)
         _draw_left_out(axes, [step for step in steps if isinstance(step, LeftOut)], start_ns, delay_s)
         for step in steps:
@@ -267,6 +275,17 @@ def _apart(preferred: Sequence[float], least: float, room: float) -> list[float]
     return places
 
 
+def _draw_changes(axes: Axes, changes: ChannelChanges, end_s: float) -> None:
+    """Outages as grey areas between the hosts, other steps as dotted lines."""
+    for down_s, up_s in changes.outages:
+        begin, end = max(down_s, 0), min(up_s, end_s)
+        if begin < end:
+            axes.axhspan(begin, end, color=MUTED, alpha=0.25, linewidth=0, zorder=0.5)
+    for at_s in changes.steps:
+        if 0 <= at_s <= end_s:
+            axes.axhline(at_s, color=MUTED, linewidth=0.8, linestyle=":", zorder=0.6)
+
+
 def _legend(canvas: Canvas, rungs: Sequence[Rung], has_title: bool) -> None:
     drawn = {rung.kind for rung in rungs}
     handles = [
@@ -276,10 +295,11 @@ def _legend(canvas: Canvas, rungs: Sequence[Rung], has_title: bool) -> None:
         cross = {"marker": "x", "markersize": 4.5, "linestyle": "none", "color": INK}
         handles.append(Line2D([], [], label="lost (midway) or damaged (at arrival)", **cross))  # type: ignore[arg-type]
     height = canvas.get_size_inches()[1]
+    is_short = sum(len(str(handle.get_label())) for handle in handles) <= LEGEND_LETTERS
     canvas.legend(
         handles=handles,
         loc="upper left",
         bbox_to_anchor=(0.005, 1 - (0.05 + TITLE_LINE * has_title) / height),
-        ncols=len(handles),
+        ncols=len(handles) if is_short else 3,
         fontsize=7,
     )

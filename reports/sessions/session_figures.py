@@ -34,17 +34,18 @@ from owlt.reports.comparison.panels import file_text
 from owlt.reports.drawing.kept import KeptFigures, Share, digest_of_drawing
 from owlt.reports.drawing.sweep_figures import save
 from owlt.reports.looks import MUTED, RULE, SERIES, STYLE
-from owlt.reports.results.channels import channel_head, link_of
-from owlt.reports.results.load import Results
+from owlt.reports.results.channels import ChannelChanges, changes_during, channel_head, link_of
+from owlt.reports.results.load import Results, Run
 from owlt.reports.sessions.ladder import draw_ladder
 from owlt.reports.sessions.protocols import ShownRun
 from owlt.reports.sessions.trace_figure import draw_traces
 from owlt.reports.units import probability_text, tick_text
-from owlt.results.files import SAMPLES_NAME, ReportError
+from owlt.results.files import SAMPLES_NAME, ReportError, WrittenChannel
 from owlt.results.plain_files import is_plain, read_plain
 
 MOST_DRAWN = 40
 """The most implementations of which a run is drawn; each takes some seconds."""
+CHANGES = " Grey: outages of the channel; dotted lines: other steps of its timeline."
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class _Task:
     links: tuple[Link | None, Link | None]
     title: str
     where: str
+    changes: ChannelChanges
 
 
 def draw_sessions(
@@ -134,7 +136,17 @@ def _task(results: Results, shown: ShownRun) -> _Task:
         title=results.implementations[shown.name],
         where=f"{record.permutation.load_text}, {named}{channel_head(channel)}, "
         f"packet error rate {probability_text(record.packet_error_rate)}",
+        changes=_changes(channel, shown.run),
     )
+
+
+def _changes(channel: WrittenChannel, run: Run) -> ChannelChanges:
+    """The changes of the channel during a run: its timeline begins when the first program is launched."""
+    record, summary = run.record, run.summary
+    if summary is None or None in (record.started_at_ns, record.ended_at_ns, summary.first_packet_ns):
+        return ChannelChanges()
+    launched_s, ended_s = ((at_ns - summary.first_packet_ns) / 1e9 for at_ns in (record.started_at_ns, record.ended_at_ns))
+    return changes_during(channel, launched_s, ended_s)
 
 
 def _draw(task: _Task, figures: Path, with_pdf: bool) -> Drawn:
@@ -162,19 +174,20 @@ def _draw_packets(task: _Task, figures: Path, with_pdf: bool) -> tuple[SessionFi
         if inspection.summary.headers_only
         else ""
     )
+    changes = CHANGES if task.changes != ChannelChanges() else ""
     ladder = None
     if inspection.rungs:
         ladder = SessionFigure(
             file_text(f"ladder-{task.name}"),
             f"The end of a session of {task.title}: {task.where}. Each arrow is a message, from the time it was sent "
-            f"to the time it arrived; time runs downwards, from shortly before the last new data.{cut}",
+            f"to the time it arrived; time runs downwards, from shortly before the last new data.{changes}{cut}",
         )
-        drawn = draw_ladder(ending(inspection.rungs), task.title, inspection.rungs[0].left_ns)
+        drawn = draw_ladder(ending(inspection.rungs), task.title, inspection.rungs[0].left_ns, task.changes)
         save(drawn, figures, ladder.name, with_pdf)
     traces = SessionFigure(
-        file_text(f"traces-{task.name}"), f"The whole session of {task.title} over time: {task.where}."
+        file_text(f"traces-{task.name}"), f"The whole session of {task.title} over time: {task.where}.{changes}"
     )
-    save(draw_traces(inspection.traces, task.title), figures, traces.name, with_pdf)
+    save(draw_traces(inspection.traces, task.title, changes=task.changes), figures, traces.name, with_pdf)
     return ladder, traces
 
 

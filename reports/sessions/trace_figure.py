@@ -31,6 +31,7 @@ from owlt.captures.inspection.traces import (
     throughput,
 )
 from owlt.reports.looks import AGAIN, DAMAGED, FROM_RECEIVER, FROM_SENDER, INK, MUTED, RULE, STYLE
+from owlt.reports.results.channels import ChannelChanges
 from owlt.reports.sessions.trace_axis import (
     COLUMNS_PER_INCH,
     LEFT,
@@ -394,14 +395,20 @@ def _draw_lines(
 TOP, BOTTOM, PANEL_GAP = 0.56, 0.50, 0.40
 """Inches."""
 _MOST_INTERVALS = 100_000
+NO_CHANGES = ChannelChanges()
 
 
 def draw_traces(
-    traces: Traces, title: str, between_s: tuple[float, float] | None = None, interval_ns: int | None = None
+    traces: Traces,
+    title: str,
+    between_s: tuple[float, float] | None = None,
+    interval_ns: int | None = None,
+    changes: ChannelChanges = NO_CHANGES,
 ) -> Canvas:
     """The figure of a run, 7 inches wide: all of it, or the time from `between_s[0]` to `between_s[1]`, in s.
 
-    Throughput is counted in intervals of `interval_ns`; by default they suit the time drawn. Raises ValueError if
+    Throughput is counted in intervals of `interval_ns`; by default they suit the time drawn. `changes` of the channel are
+    drawn: outages as grey areas, other steps as dotted lines. Raises ValueError if
     `between_s` does not end after it begins, or if there would be no interval or too many.
     """
     with matplotlib.rc_context(STYLE):
@@ -413,9 +420,21 @@ def draw_traces(
         canvas.text(LEFT / WIDTH, 1 - 0.16 / height, title, fontsize=9, fontweight="bold", va="center")
         unit, unit_s = time_unit(periods)
         _draw_rows(canvas, panels, periods, unit_s)
+        for axes in canvas.axes:
+            _draw_changes(axes, changes)
         label = _time_label(unit, interval_ns, has_breaks=len(periods) > 1)
         canvas.text((LEFT + WIDTH - RIGHT) / 2 / WIDTH, 0.14 / height, label, ha="center", va="center")
     return canvas
+
+
+def _draw_changes(axes: Axes, changes: ChannelChanges) -> None:
+    begin_s, end_s = axes.get_xlim()
+    for down_s, up_s in changes.outages:
+        if down_s < end_s and up_s > begin_s:
+            axes.axvspan(max(down_s, begin_s), min(up_s, end_s), color=MUTED, alpha=0.25, linewidth=0, zorder=0.5)
+    for at_s in changes.steps:
+        if begin_s <= at_s <= end_s:
+            axes.axvline(at_s, color=MUTED, linewidth=0.8, linestyle=":", zorder=0.6)
 
 
 def _suitable_interval_ns(traces: Traces, periods: list[Period]) -> int:

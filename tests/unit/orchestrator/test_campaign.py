@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import Mistake
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import Missing, OwltError
-from owlt.orchestrator.planning.plan import Plan, Run
-from owlt.orchestrator.profiles.catalogue import resolve
+from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
+from owlt.orchestrator.profiles.catalogue import implementations_of, resolve
 from owlt.orchestrator.run.events import Observe
 from owlt.orchestrator.run.task import Task
 from owlt.orchestrator.sweep.campaign import Performed, Start, perform_plan
@@ -80,6 +82,33 @@ def test_the_summary_counts_the_suspect_runs_of_each_implementation(tmp_path: Pa
     done = perform(plan, tmp_path, small_workers(plan, doubt))
 
     assert done.summary.endswith(f"12 completed; 2 suspect: ltp 2 (for the reasons: owlt status {tmp_path})")
+
+
+@pytest.mark.parametrize(("certify", "said"), [(True, True), (False, False)])
+def test_the_summary_names_steps_of_a_timeline_that_no_certificate_measures(
+    tmp_path: Path, certify: bool, said: bool
+) -> None:
+    steps = {"steps": [{"at": "1 s", "both": {"up": False}}, {"at": "2 s", "both": {"up": True}}]}
+    both = {"delay": "25 ms", "rate": "10 Mbit/s"}
+    gap = ChannelSpec.from_wire({"both": both, "timeline": steps})
+    steady = ChannelSpec.from_wire({"both": both})
+    asked = Sweep.model_validate(
+        {
+            "name": "small",
+            "seed": 7,
+            "clock": "skip",
+            "implementations": ["cfdp"],
+            "file_size": "1 kB",
+            "channel": ["gap", "steady"],
+            "certify": certify,
+        }
+    )
+    plan = plan_sweep(asked, implementations_of(asked), {"gap": gap, "steady": steady})
+
+    done = perform(plan, tmp_path, small_workers(plan, complete))
+
+    assert ("not certified, in contrast to the links before the first step: the 2 steps of gap" in done.summary) == said
+    assert "steady" not in done.summary
 
 
 def test_runs_that_stay_aborted_make_a_start_incomplete(tmp_path: Path) -> None:

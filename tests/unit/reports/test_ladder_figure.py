@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.transforms import Bbox
 
 from owlt.captures.frames.session import Host
 from owlt.captures.protocols.ladder import Kind, Rung, Step, thin
 from owlt.captures.protocols.messages import Message
 from owlt.reports.drawing.sweep_figures import save
+from owlt.reports.results.channels import ChannelChanges
 from owlt.reports.sessions.ladder import draw_ladder
 
 SECOND_NS = 1_000_000_000
@@ -107,3 +109,21 @@ def test_times_count_from_the_start_of_the_session_and_a_loss_has_its_cause() ->
     (since_start,), (since_first,) = labels(SECOND_NS), labels(None)
     assert since_start.startswith("2.000 s") and since_first.startswith("0.000 s")
     assert "(dropped, queue full)" in since_start
+
+
+def test_outages_are_drawn_where_they_are() -> None:
+    steps = [rung(0, "new data", 0), rung(1, "new data", 4 * SECOND_NS)]
+    (axes,) = draw_ladder(steps, "", 0, ChannelChanges(((1.0, 3.0), (40.0, 50.0)), (4.0,))).axes
+
+    areas = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert [(area.get_y(), area.get_height()) for area in areas] == [(1.0, 2.0)]
+
+
+def test_the_legend_of_all_kinds_is_within_the_figure() -> None:
+    figure = draw_ladder([rung(number, kind, number, is_lost=number == 0) for number, kind in enumerate(NAMES)])
+    FigureCanvasAgg(figure).draw()
+    (legend,) = figure.legends
+
+    assert len(legend.get_texts()) == len(NAMES) + 1
+    assert figure.bbox.containsx(legend.get_window_extent().x1)
+    assert legend.get_window_extent().y0 > max(text.y1 for text in words(figure))

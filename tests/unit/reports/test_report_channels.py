@@ -9,7 +9,16 @@ import pytest
 
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.reports.page.certificates import certificate_address, check_words, limits, verdict_words
-from owlt.reports.results.channels import MOST_STEPS, channel_head, link_words, step_rows, timeline_words
+from owlt.reports.results.channels import (
+    MOST_STEPS,
+    ChannelChanges,
+    changes_during,
+    channel_head,
+    link_words,
+    outage_words,
+    step_rows,
+    timeline_words,
+)
 from owlt.reports.results.load import Channel
 from owlt.results.certificates import Certificate, Check
 from owlt.results.files import WrittenChannel
@@ -240,3 +249,54 @@ def test_a_channel_of_which_less_was_excluded_than_was_aimed_at_says_so() -> Non
 
 def test_a_certificate_of_an_earlier_version_says_nothing_of_what_it_would_have_found() -> None:
     assert check_words(Check(direction="forward", quantity="rate, bit/s", verdict="ok", specified=1e6)).power == "–"
+
+
+def changing(steps: list[dict[str, Any]], **more: Any) -> WrittenChannel:
+    """A channel that changes with time."""
+    return WrittenChannel.model_validate({"timeline": {"steps": steps, **more}})
+
+
+DOWN, UP = {"up": False}, {"up": True}
+GAPS = [
+    {"at": "1 s", "forward": DOWN, "reverse": DOWN},
+    {"at": "2 s", "forward": UP},
+    {"at": "3 s", "reverse": UP},
+    {"at": "4 s", "forward": {"rate": "1 Mbit/s"}},
+]
+
+
+def test_an_outage_lasts_until_both_directions_are_up() -> None:
+    assert changes_during(changing(GAPS), 0.0, 10.0) == ChannelChanges(((1.0, 3.0),), (2.0, 4.0))
+
+
+def test_changes_count_from_the_first_packet_of_the_session() -> None:
+    assert changes_during(changing(GAPS), -0.5, 10.0) == ChannelChanges(((0.5, 2.5),), (1.5, 3.5))
+    assert changes_during(changing(GAPS), -0.5, 10.0).since(2.0) == ChannelChanges(((-1.5, 0.5),), (-0.5, 1.5))
+
+
+def test_an_outage_that_does_not_end_lasts_until_the_end_of_the_session() -> None:
+    assert changes_during(changing(GAPS[:1]), 0.0, 7.5).outages == ((1.0, 7.5),)
+
+
+def test_a_timeline_that_repeats_repeats_its_outages() -> None:
+    assert changes_during(changing(GAPS[:3], loop_after="5 s"), 0.0, 9.0).outages == ((1.0, 3.0), (6.0, 8.0))
+
+
+def test_more_steps_than_a_figure_can_show_are_left_out() -> None:
+    steps = [{"at": f"{number} s", "forward": {"rate": f"{number} kbit/s"}} for number in range(1, 102)]
+
+    assert changes_during(changing(steps), 0.0, 200.0).steps == ()
+    assert len(changes_during(changing(steps[:100]), 0.0, 200.0).steps) == 100
+
+
+@pytest.mark.parametrize(
+    ("channel", "words"),
+    [
+        (changing(GAPS), "down 1 s to 3 s"),
+        (changing(GAPS[3:]), ""),
+        (changing(GAPS[:1], loop_after="5 s"), "down 1 s to 5 s"),
+        (WrittenChannel(), ""),
+    ],
+)
+def test_the_outages_of_a_channel_are_said(channel: WrittenChannel, words: str) -> None:
+    assert outage_words(channel) == words

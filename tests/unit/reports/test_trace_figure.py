@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from owlt.captures.inspection.offsets import Acknowledgements, FileData
@@ -18,6 +19,7 @@ from owlt.captures.inspection.traces import Delays, Traces, Way
 from owlt.captures.matches.bottleneck import Link, Queue
 from owlt.reports.drawing.inline import inlined
 from owlt.reports.drawing.sweep_figures import save
+from owlt.reports.results.channels import ChannelChanges
 from owlt.reports.sessions.trace_axis import Period, drawn_periods, stepped, thinned_dots
 from owlt.reports.sessions.trace_figure import draw_traces
 
@@ -292,3 +294,12 @@ def test_few_steps_are_drawn_as_they_are() -> None:
 
     assert edges.tolist() == [0, 0.25, 0.5, 1]
     assert low.tolist() == high.tolist() == [0, 3, 1]
+
+
+@pytest.mark.parametrize(("outages", "areas"), [((), 0), (((0.01, 0.02),), 1), (((500.0, 600.0),), 0)])
+def test_outages_are_grey_in_every_panel(outages: tuple[tuple[float, float], ...], areas: int) -> None:
+    canvas = draw_traces(run(PACED, PACED), "A run", changes=ChannelChanges(outages))
+
+    for axes in canvas.axes:
+        grey = [patch for patch in axes.patches if isinstance(patch, Rectangle) and patch.get_alpha() == 0.25]
+        assert [(area.get_x(), round(area.get_width(), 9)) for area in grey] == [(0.01, 0.01)] * areas
