@@ -142,10 +142,10 @@ def _task(results: Results, shown: ShownRun) -> _Task:
 
 def _changes(channel: WrittenChannel, run: Run) -> ChannelChanges:
     """The changes of the channel during a run: its timeline begins when the first program is launched."""
-    record, summary = run.record, run.summary
-    if summary is None or None in (record.started_at_ns, record.ended_at_ns, summary.first_packet_ns):
+    record, first_ns = run.record, run.summary.first_packet_ns if run.summary else None
+    if record.started_at_ns is None or record.ended_at_ns is None or first_ns is None:
         return ChannelChanges()
-    launched_s, ended_s = ((at_ns - summary.first_packet_ns) / 1e9 for at_ns in (record.started_at_ns, record.ended_at_ns))
+    launched_s, ended_s = (record.started_at_ns - first_ns) / 1e9, (record.ended_at_ns - first_ns) / 1e9
     return changes_during(channel, launched_s, ended_s)
 
 
