@@ -9,9 +9,11 @@ recorded already, and what this machine has, belongs to `sweep.forecast`.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -25,7 +27,7 @@ GUEST_BOOT_WALL_S = 1.5
 """On a clock on which guests are booted; on the exact clock they are copied, which RUN_WALL_S includes."""
 CERTIFICATE_WALL_S = 1.6
 CERTIFICATE_REAL_WALL_S = 20.0
-"""On the clock real."""
+"""On the clock real: four channels of 25 ms and 600 ms took 16 s to 29 s."""
 RUN_WALL_S = 0.5
 WALL_S_PER_MEGABYTE = 0.13
 """With the analysis, of a core that does nothing else: the 5,760 runs of profiles/sweeps/grc-nack-2012.yaml, exact
@@ -44,9 +46,15 @@ SESSION_RTTS = 3
 
 FIRST_GUEST_WALL_S = 3.0
 """On a virtual clock, a start of a sweep first prepares the guest that the others share."""
-REPORT_WALL_S = 5.0
-REPORT_WALL_S_PER_RUN = 0.03
-"""From reports of 48 to 5,760 runs, on a machine without other work."""
+REPORT_WALL_S = 12.0
+REPORT_WALL_S_PER_RUN = 0.02
+"""Roughly: it depends on the number of figures. Reports of 48 and 192 runs took 25 s and 12 s."""
+
+COSTS = (
+    *(RUN_WALL_S, WALL_S_PER_MEGABYTE, SESSION_RTTS, GUEST_BOOT_WALL_S),
+    *(CERTIFICATE_WALL_S, CERTIFICATE_REAL_WALL_S, REPORT_WALL_S, REPORT_WALL_S_PER_RUN),
+)
+"""What computed durations depend on; recorded durations are compared with those that the same costs give."""
 
 
 class Took(NamedTuple):
@@ -93,10 +101,11 @@ class Pace:
         """`recorded` from the oldest to the latest; `crowding`: how much slower other work makes this machine now;
         this counts as long as nothing similar is recorded."""
         self.unknown = Slowness(mean=crowding, high=4 * crowding)
-        self._ratios: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=MOST_RECORDED))
+        self._times: dict[Hashable, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=MOST_RECORDED))
+        """The ratio of the recorded to the computed time, and the computed time, which is its weight."""
         for each in recorded:
             for kind in _kinds(each.clock, each.implementation, each.load, each.permutation):
-                self._ratios[kind].append(each.took_s / each.expected_s)
+                self._times[kind].append((each.took_s / each.expected_s, each.expected_s))
 
     def of_run(self, run: Run, clock: str) -> Slowness:
         """The slowness of a run on a clock."""
@@ -109,11 +118,12 @@ class Pace:
 
     def _of(self, kinds: Iterable[Hashable]) -> Slowness:
         for kind in kinds:
-            if len(ratios := sorted(self._ratios.get(kind, ()))) >= LEAST_RECORDED:
-                last = len(ratios) - 1
-                low, high = ratios[round(0.1 * last)], ratios[round(0.9 * last)]
-                mean = sum(ratios) / len(ratios)
-                return Slowness(mean, min(low, mean), max(high, mean), len(ratios))
+            if len(times := sorted(self._times.get(kind, ()))) >= LEAST_RECORDED:
+                expected_s = sum(weight for _, weight in times)
+                mean = sum(ratio * weight for ratio, weight in times) / expected_s
+                ends = list(accumulate(weight for _, weight in times))
+                low, high = (times[bisect_left(ends, share * expected_s)][0] for share in (0.1, 0.9))
+                return Slowness(mean, min(low, mean), max(high, mean), len(times))
         return self.unknown
 
 

@@ -10,10 +10,12 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from zlib import crc32
 
 from owlt.installation import cache_directory
 from owlt.orchestrator.planning.estimate import (
     CERTIFICATE,
+    COSTS,
     REPORT,
     Pace,
     Took,
@@ -90,8 +92,9 @@ _PERFORMED = (Outcome.COMPLETED, Outcome.INCOMPLETE, Outcome.CORRUPT, Outcome.TI
 
 
 def history_file() -> Path:
-    """The history of this user on this machine, in the cache: a line for each run, certificate or report."""
-    return real_root(cache_directory()) / "durations.jsonl"
+    """The history of this user on this machine, in the cache: a line for each run, certificate or report. Other costs
+    make another history."""
+    return real_root(cache_directory()) / f"durations-{crc32(repr(COSTS).encode()):08x}.jsonl"
 
 
 def history() -> Iterator[Took]:

@@ -136,6 +136,15 @@ def test_the_range_has_eight_of_ten_recorded_durations_and_the_forecast() -> Non
     assert (slowness.low, slowness.mean, slowness.high) == pytest.approx((2, 6, 10))
 
 
+def test_short_runs_that_take_many_times_as_long_as_computed_do_not_slow_down_long_ones() -> None:
+    """The overhead of a run is a large part of a short one only."""
+    [run, *_] = small_plan("exact", **TWO).runs
+    point = run.permutation
+    short, long = ([Took("exact", point.implementation, point.load, each, each + 5)] * 5 for each in (1.0, 100.0))
+
+    assert Pace([*short, *long]).of_run(run, "exact").mean == pytest.approx(1.1, abs=0.01)
+
+
 def test_the_forecast_of_a_sweep_that_runs_twice_as_slowly_as_computed_is_that_of_its_records() -> None:
     plan = small_plan("exact", **TWO)
     left = plan.runs[8:]
