@@ -119,8 +119,7 @@ def _print_two(compared: TwoCompared, printer: Printer) -> None:
             for each in compared.overall
         ),
     )
-    shown = [change for change in compared.changes if change.relation in words.SHOWN]
-    if shown:
+    if shown := words.changed(compared.changes):
         unit = compared.criterion.metric.unit
         printer.table(
             ("change", "implementation", "cell", f"before ({unit})", "after", "difference", "delivered", "p"),
@@ -136,8 +135,8 @@ def _print_two(compared: TwoCompared, printer: Printer) -> None:
                 for change in shown
             ),
         )
-    if rest := words.rest_text(compared.changes):
-        printer.text(rest)
+    for line in words.rest_texts(compared.changes):
+        printer.text(line)
 
 
 def _print_nights(compared: NightsCompared, printer: Printer) -> None:

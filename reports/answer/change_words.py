@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from owlt.reports.answer.change_tests import Overall, Series
-from owlt.reports.answer.changes import ORDER, Change, Relation
+from owlt.reports.answer.changes import CHANGED, ORDER, Change, Relation
 from owlt.reports.answer.regions import dimensions_of, place_text
 from owlt.reports.answer.sentences import percent_text
 from owlt.reports.comparison.cells import Criterion, Point, SampleNumbers
@@ -15,8 +15,12 @@ from owlt.reports.comparison.differences import Ratio
 from owlt.reports.comparison.estimates import Share
 from owlt.reports.units import listed
 
-SHOWN: tuple[Relation, ...] = ("worse", "removed", "no result", "better")
-"""The permutations that a terminal lists; of the others it has the number."""
+SUMMARISED: dict[Relation, str] = {
+    "no result": "without a result on a side",
+    "removed": "only before (removed)",
+    "added": "only after (added)",
+}
+"""The changes that have one line for all permutations, and its head."""
 LEAST_P = 0.001
 MOST_NAMED = 6
 
@@ -76,11 +80,33 @@ def _reasons(overall: Sequence[Overall], changes: Sequence[Change]) -> str:
     return ", ".join(texts) + more
 
 
-def rest_text(changes: Sequence[Change], shown: Sequence[Relation] = SHOWN) -> str:
-    """The number of permutations that are not listed, by their change; "" if all are listed."""
+def changed(changes: Sequence[Change]) -> list[Change]:
+    """Those that are listed: regressions and improvements."""
+    return [change for change in changes if change.relation in CHANGED]
+
+
+def rest_texts(changes: Sequence[Change]) -> list[str]:
+    """The permutations that are not listed: a line for each of `SUMMARISED`, and one for those without a change."""
     counts = Counter(change.relation for change in changes)
-    texts = [f"{counts[relation]} {relation}" for relation in ORDER if counts[relation] and relation not in shown]
-    return f"not listed: {', '.join(texts)}" if texts else ""
+    lines = [_summary(relation, changes) for relation in SUMMARISED if counts[relation]]
+    shown = {*CHANGED, *SUMMARISED}
+    unchanged = [f"{counts[relation]} {relation}" for relation in ORDER if counts[relation] and relation not in shown]
+    return [*lines, *([f"without a shown change: {', '.join(unchanged)}"] if unchanged else [])]
+
+
+def _summary(relation: Relation, changes: Sequence[Change]) -> str:
+    """"only before (removed): 24 permutations: cfdp 12 of 12, ltp 12 of 36; 1250 ms"."""
+    own = [change for change in changes if change.relation == relation]
+    of_all = Counter(change.implementation for change in changes)
+    of_each = Counter(change.implementation for change in own).most_common()
+    names = [f"{name} {number} of {of_all[name]}" for name, number in of_each[:MOST_NAMED]]
+    names += [f"{len(of_each) - MOST_NAMED} more implementations"] if len(of_each) > MOST_NAMED else []
+    where = [
+        each.phrase([value for value in each.values if value in values])
+        for each in dimensions_of([change.point for change in changes])
+        if len(values := {each.of(change.point) for change in own}) < len(each.values)
+    ]
+    return "; ".join([f"{SUMMARISED[relation]}: {_permutations(len(own))}: {', '.join(names)}", *where])
 
 
 def change_text(size: Ratio | None) -> str:

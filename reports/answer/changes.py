@@ -61,10 +61,11 @@ Relation = Literal["worse", "better", "no difference", "identical", "too few run
 tolerance. too few runs: no difference of so few runs can be significant. no result: no run of a side has one. removed,
 added: the permutation is in the earlier, or in the later directory only."""
 ORDER: tuple[Relation, ...] = (
-    *("worse", "removed", "no result", "better"),
-    *("too few runs", "no difference", "added", "identical"),
+    *("worse", "better", "no result", "too few runs", "no difference", "identical"),
+    *("removed", "added"),
 )
-"""The order of a list: what needs attention is first."""
+"""The order of a list: changes are first."""
+CHANGED = ORDER[:2]
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,8 @@ def loss(ratio_value: float, criterion: Criterion) -> float:
 
 
 def changes_of(pairs: Sequence[Pair], criterion: Criterion, tolerance: float) -> list[Change]:
-    """The change of each pair, the regressions first. A difference of the medians up to the share `tolerance` is no
-    change."""
+    """The change of each pair: regressions, then improvements, then the rest, the largest difference of each first. A
+    difference of the medians up to the share `tolerance` is no change."""
     tests = _tests(pairs, criterion)
     changes = [_change(pair, test, criterion, tolerance) for pair, test in zip(pairs, tests, strict=True)]
     return sorted(changes, key=lambda change: (ORDER.index(change.relation), -_distance(change)))
@@ -185,8 +186,11 @@ def _side(sample: Sample | None, criterion: Criterion) -> SampleNumbers | None:
 
 
 def _distance(change: Change) -> float:
-    """How far the ratio is from 1, for the order of a list; without a ratio first."""
-    return max(change.ratio.value, 1 / change.ratio.value) if change.ratio else float("inf")
+    """How far the ratio, or that of the shares of delivered files, is from 1; without a ratio infinity."""
+    if change.ratio is None or change.before is None or change.after is None:
+        return float("inf")
+    delivered = change.after.delivered * change.before.tried / (change.before.delivered * change.after.tried)
+    return max(change.ratio.value, 1 / change.ratio.value, delivered, 1 / delivered)
 
 
 @dataclass(frozen=True)

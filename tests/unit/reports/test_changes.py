@@ -17,7 +17,7 @@ from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
 from owlt.reports.answer.change_outcome import conditions_of
 from owlt.reports.answer.change_tests import Overall, Series, overall_of, series_of
-from owlt.reports.answer.change_words import change_text, headline
+from owlt.reports.answer.change_words import change_text, changed, headline, rest_texts
 from owlt.reports.answer.changes import Change, changes_of, labels_of, pairs_of
 from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Criterion, Point, Sample
 from owlt.reports.comparison.differences import Ratio
@@ -152,6 +152,33 @@ def test_regressions_come_first_and_of_these_the_largest() -> None:
     changes = compared(cells(dict.fromkeys(after, FAST)), cells(after, first_seed=100))
 
     assert [each.point.delay_ns // 10**6 for each in changes] == [75, 25, 50, 100]
+
+
+def test_improvements_come_before_all_that_did_not_change_the_largest_first() -> None:
+    one = cells({1: FAST, 25: FAST, 50: FAST, 75: FAST})
+    other = cells({25: FAST, 50: times(FAST, 1.1), 75: times(FAST, 1.5), 100: FAST}, first_seed=100)
+    changes = compared(one, other)
+
+    assert [each.point.delay_ns // 10**6 for each in changes] == [75, 50, 25, 1, 100]
+
+
+def test_the_loss_of_most_files_is_larger_than_a_small_difference_of_the_medians() -> None:
+    half = [*times(FAST, 1.0)[:2], *[None] * 8]
+    changes = compared(cells({25: FAST, 50: FAST}), cells({25: times(FAST, 0.7), 50: half}, first_seed=100))
+
+    assert [each.point.delay_ns // 10**6 for each in changes] == [50, 25]
+
+
+def test_removed_and_added_permutations_have_one_line_each() -> None:
+    before = [*cells({ms: FAST for ms in range(25, 75)}), *cells({200: FAST}, "cfdp")]
+    changes = compared(before, cells({25: times(FAST, 0.5), 300: FAST, 400: FAST}, first_seed=100))
+
+    assert [each.relation for each in changed(changes)] == ["worse"]
+    assert rest_texts(changes) == [
+        "only before (removed): 50 permutations: ltp 49 of 52, cfdp 1 of 1; 26 ms to 200 ms",
+        "only after (added): 2 permutations: ltp 2 of 52; 300 ms and 400 ms",
+    ]
+    assert rest_texts(changed(changes)) == []
 
 
 # All cells together
@@ -372,6 +399,20 @@ def test_the_page_needs_no_other_file_and_is_the_same_twice(
 
     assert pages[0].read_bytes() == pages[1].read_bytes()
     assert 'src="' not in pages[0].read_text()
+
+
+def test_a_removed_implementation_is_one_line_in_the_terminal_and_folded_on_the_page(tmp_path: Path) -> None:
+    before = write_results(tmp_path / "before", few(implementations=["cfdp", "norm"], repetitions=1))
+    after = write_results(tmp_path / "after", few(implementations="cfdp", repetitions=1))
+    page = tmp_path / "page.html"
+
+    lines = CliRunner().invoke(app, ["compare", str(before), str(after), "--page", str(page)]).stdout.splitlines()
+
+    assert [line for line in lines if "removed)" in line] == ["only before (removed): 2 permutations: norm 2 of 2"]
+    shown, folded = page.read_text().split("<summary>All 4 permutations</summary>")
+    assert ">removed</td>" not in shown
+    assert "Only before (removed): 2 permutations" in shown
+    assert folded.count(">removed</td>") == 2
 
 
 @pytest.mark.parametrize(
