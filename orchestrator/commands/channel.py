@@ -237,6 +237,9 @@ def certify_channel(
     wrong by a factor of 1.5, and a rate or delay that is wrong by 0.1 %. If that takes longer than --budget, the
     samples are smaller, and the deviations that they can rule out are printed.
 
+    With --rig virtual, the channel is measured in a guest on the clock exact, as a sweep does it, without a kernel with
+    netem or a running emulator.
+
     Exit status: 0 if the channel is as specified or could not be measured, 1 if it failed certification.
     """
     from owlt.orchestrator.profiles.catalogue import find_channel
@@ -245,12 +248,34 @@ def certify_channel(
     options |= {} if budget is None else {"budget_s": parse_budget_s(budget)}
     printer = Printer(as_json)
     profile = find_channel(channel) if channel is not None else None
-    with _connected(access) as client:
-        certificate = client.certify(profile.channel if profile else client.describe(), options)
+    if access.rig == IN_GUEST:
+        certificate = _certified_in_guest(profile, options)
+    else:
+        with _connected(access) as client:
+            certificate = client.certify(profile.channel if profile else client.describe(), options)
     printer.json(certificate)
     _print_certificate(printer, certificate)
     if certificate["verdict"] == "failed":
         raise typer.Exit(1)
+
+
+IN_GUEST = "virtual"
+
+
+def _certified_in_guest(profile: ChannelProfile | None, options: dict[str, Any]) -> dict[str, Any]:
+    from owlt.orchestrator.commands.machine import needed_kernel
+    from owlt.orchestrator.hosts.host import HostError
+    from owlt.orchestrator.run.launching import certify_in_guest
+
+    if profile is None:
+        raise OwltError(Mistake.of("--rig virtual", "CHANNEL is missing", fix="name one ('owlt channel list')"))
+    if options:
+        problem = "has the tolerance and the budget of a sweep on the clock exact"
+        raise OwltError(Mistake.of("--rig virtual", problem, fix="leave out --tolerance and --budget"))
+    try:
+        return certify_in_guest(profile.channel, needed_kernel()).to_wire()
+    except HostError as problem:
+        raise OwltError(Mistake(str(problem), fix="check this machine with: owlt rigs check virtual")) from problem
 
 
 for _name, _model in (

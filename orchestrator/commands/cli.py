@@ -19,7 +19,7 @@ from owlt.orchestrator.commands.channel import channel_app
 from owlt.orchestrator.commands.compare import compare
 from owlt.orchestrator.commands.figure import figure
 from owlt.orchestrator.commands.implementations import implementations_app
-from owlt.orchestrator.commands.machine import doctor, emulator_app, kernel_app, raise_local_rig, rigs_app
+from owlt.orchestrator.commands.machine import doctor, emulator_app, kernel_app, raise_rig, rigs_app
 from owlt.orchestrator.commands.output import verbosity
 from owlt.orchestrator.commands.replay import replay
 from owlt.orchestrator.commands.report import merge, report
@@ -61,7 +61,7 @@ for name, function in (
     ("schema", schema),
 ):
     add_command(app, name)(function)
-add_command(rigs_app, "up")(raise_local_rig)
+add_command(rigs_app, "up")(raise_rig)
 for name, group in (
     ("sweeps", sweeps_app),
     ("implementations", implementations_app),

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -29,8 +30,8 @@ from owlt.orchestrator.errors import OwltError, did_you_mean
 
 if TYPE_CHECKING:
     from owlt.emulator.channel.spec import ChannelSpec
+    from owlt.emulator.service.client import EmulatorClient
     from owlt.orchestrator.kernel.kernel import Kernel
-    from owlt.orchestrator.rigs.rig import Rig as RaisedRig
 
 
 rigs_app = new_app("List, show and check rigs, in which runs take place.")
@@ -120,12 +121,8 @@ def clear_rigs() -> None:
 @add_command(kernel_app, "show")
 def show_kernel(as_json: Json = False) -> None:
     """Show the kernel that guests would boot."""
-    from owlt.orchestrator.kernel.kernel import find_kernel
-
     printer = Printer(as_json)
-    kernel = find_kernel()
-    if kernel is None:
-        raise OwltError(Mistake("no virtual-time kernel is cached", fix="run: owlt kernel build"))
+    kernel = needed_kernel()
     printer.json(kernel)
     printer.keys(kernel.model_dump(mode="json"))
 
@@ -217,12 +214,23 @@ def _build_with_progress(printer: Printer, source: Path | None) -> Kernel:
 
 
 WITHOUT_CAPABILITY = (
-    "use a kernel that has what is missing ('owlt rigs check local'), or set the rig up without a channel: "
+    "use a guest: owlt rigs up CHANNEL --rig virtual; or set the rig up without a channel: "
     "owlt rigs up; bit_error_rate and mtu can be changed without netem: owlt channel change --both bit_error_rate=1e-6"
 )
 
 
-def raise_local_rig(
+HandRigName = Annotated[
+    str,
+    typer.Option(
+        "--rig",
+        metavar="RIG",
+        help="local: network namespaces of this machine's kernel, as root; virtual: in a guest on the real clock, "
+        "which needs neither root nor netem.",
+    ),
+]
+
+
+def raise_rig(
     channel: Annotated[
         str | None,
         typer.Argument(
@@ -236,20 +244,21 @@ def raise_local_rig(
         str | None,
         typer.Option(metavar="COMMAND", help="Shell command during which the rig stands."),
     ] = None,
+    rig: HandRigName = "local",
 ) -> None:
-    """Set up the local rig for experiments by hand, until Ctrl-C.
+    """Set up a rig for experiments by hand, until Ctrl-C.
 
     Prints how to run programs on its hosts and how to change its channel. For --command, OWLT_EMULATOR and
-    OWLT_TOKEN_FILE are set, so that 'owlt channel' and 'owlt dashboard' use this rig's emulator.
+    OWLT_TOKEN_FILE are set, so that 'owlt channel' and 'owlt dashboard' use this rig's emulator; with --rig virtual
+    also OWLT_SSH_CONFIG, for: ssh -F $OWLT_SSH_CONFIG sender
 
     Exit status: that of --command, otherwise 0.
     """
     from owlt.emulator.faults import EmulatorError
     from owlt.orchestrator.hosts.host import HostError
-    from owlt.orchestrator.own_directories import third_party_directory
     from owlt.orchestrator.profiles.catalogue import find_channel
-    from owlt.orchestrator.rigs import namespaces
 
+    standing = {"local": _local, "virtual": _in_guest}[_known_rig(rig)]
     spec = find_channel(channel).channel if channel else None
     if start and (spec is None or spec.timeline is None):
         raise OwltError(Mistake.of("--start", "the channel has no timeline", fix="name a channel with a timeline"))
@@ -257,56 +266,107 @@ def raise_local_rig(
     with tempfile.TemporaryDirectory(prefix="owlt-rig-") as name, ended_by_signals():
         directory = Path(name)
         try:
-            with namespaces.raised(directory / "rig", directory, third_party_directory()) as rig:
-                configure_rig(rig, spec, start)
-                environment = {
-                    "OWLT_EMULATOR": rig.channel.url,
-                    "OWLT_TOKEN_FILE": str(directory / "rig" / namespaces.TOKEN_NAME),
-                }
+            with standing(directory) as raised:
+                configure_rig(raised.client, spec, start)
                 if command is not None:
-                    status = subprocess.run(["sh", "-c", command], env=os.environ | environment, check=False).returncode
+                    environment = os.environ | raised.environment
+                    status = subprocess.run(["sh", "-c", command], env=environment, check=False).returncode
                 else:
-                    _print_use(rig, channel, environment)
+                    _print_use(raised, channel)
                     _wait_for_signal()
         except EmulatorError as problem:
             raise OwltError(*problem.mistakes) from problem
         except HostError as problem:
-            raise OwltError(Mistake(str(problem), fix="check this machine with: owlt rigs check local")) from problem
+            raise OwltError(Mistake(str(problem), fix=f"check this machine with: owlt rigs check {rig}")) from problem
     raise typer.Exit(status)
 
 
-def configure_rig(rig: RaisedRig, spec: ChannelSpec | None, start: bool) -> None:
+@dataclass(frozen=True)
+class StandingRig:
+    """A raised rig: its emulator, the variables by which 'owlt channel' finds it, and how to use its hosts."""
+
+    client: EmulatorClient
+    environment: dict[str, str]
+    uses: list[tuple[str, str, str]]
+    """Host, address, and the command that runs a program there."""
+
+
+@contextmanager
+def _local(directory: Path) -> Iterator[StandingRig]:
+    from owlt.orchestrator.own_directories import third_party_directory
+    from owlt.orchestrator.rigs import namespaces
+    from owlt.orchestrator.rigs.network import namespace
+
+    with namespaces.raised(directory / "rig", directory, third_party_directory()) as rig:
+        token_file = directory / "rig" / namespaces.TOKEN_NAME
+        addresses = {
+            "sender": rig.sender.address,
+            "receiver": rig.receiver.address,
+            "emulator": f"ports {rig.sender_port}, {rig.receiver_port}",
+        }
+        yield StandingRig(
+            rig.channel,
+            {"OWLT_EMULATOR": rig.channel.url, "OWLT_TOKEN_FILE": str(token_file)},
+            [(role, address, f"ip netns exec {namespace(role)} COMMAND") for role, address in addresses.items()],
+        )
+
+
+@contextmanager
+def _in_guest(directory: Path) -> Iterator[StandingRig]:
+    from owlt.emulator.service.access import read_token
+    from owlt.emulator.service.client import EmulatorClient
+    from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB
+    from owlt.orchestrator.rigs import guest
+    from owlt.orchestrator.rigs.by_hand import raised_in_guest
+    from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS, RECEIVER_PORT, SENDER_ADDRESS, SENDER_PORT
+
+    kernel = needed_kernel()
+    cpu = max(os.sched_getaffinity(0))
+    guest.compile_ahead()
+    boot = guest.Boot(kernel.path, "real", cpu, SMALLEST_GUEST_MB, 1, kernel.seccomp)
+    with raised_in_guest(boot, directory) as rig:
+        config = str(rig.directory / "ssh_config")
+        addresses = {
+            "sender": SENDER_ADDRESS,
+            "receiver": RECEIVER_ADDRESS,
+            "emulator": f"ports {SENDER_PORT}, {RECEIVER_PORT}",
+        }
+        yield StandingRig(
+            EmulatorClient(rig.url, token=read_token(rig.token_file)),
+            {"OWLT_EMULATOR": rig.url, "OWLT_TOKEN_FILE": str(rig.token_file), "OWLT_SSH_CONFIG": config},
+            [(role, address, f"ssh -F {config} {role} [COMMAND]") for role, address in addresses.items()],
+        )
+
+
+def needed_kernel() -> Kernel:
+    """The kernel of guests. Raises OwltError if none is cached."""
+    from owlt.orchestrator.kernel.kernel import find_kernel
+
+    kernel = find_kernel()
+    if kernel is None:
+        raise OwltError(Mistake("no virtual-time kernel is cached", fix="run: owlt kernel build"))
+    return kernel
+
+
+def configure_rig(client: EmulatorClient, spec: ChannelSpec | None, start: bool) -> None:
     """Apply the channel. Raises OwltError with the way out if the kernel cannot make it, EmulatorError."""
     from owlt.emulator.faults import NotCapable
 
     if spec is not None:
         try:
-            rig.channel.configure(spec)
+            client.configure(spec)
         except NotCapable as problem:
             raise OwltError(*(replace(each, fix=WITHOUT_CAPABILITY) for each in problem.mistakes)) from problem
     if start:
-        rig.channel.timeline_start()
+        client.timeline_start()
 
 
-def _print_use(rig: RaisedRig, channel: str | None, environment: dict[str, str]) -> None:
-    from owlt.orchestrator.rigs.network import namespace
-
+def _print_use(rig: StandingRig, channel: str | None) -> None:
     printer = Printer()
-    printer.table(
-        ("host", "address", "to run a program there"),
-        (
-            ("sender", rig.sender.address, f"ip netns exec {namespace('sender')} COMMAND"),
-            ("receiver", rig.receiver.address, f"ip netns exec {namespace('receiver')} COMMAND"),
-            (
-                "emulator",
-                f"ports {rig.sender_port}, {rig.receiver_port}",
-                f"ip netns exec {namespace('emulator')} COMMAND",
-            ),
-        ),
-    )
+    printer.table(("host", "address", "to run a program there"), rig.uses)
     printer.text(f"channel: {channel or 'no impairments'}; to change it from another terminal:")
-    printer.text("  export " + " ".join(f"{key}={value}" for key, value in environment.items()))
-    printer.text(f"  owlt channel change --both {suggested_change(rig.channel.capabilities())}")
+    printer.text("  export " + " ".join(f"{key}={value}" for key, value in rig.environment.items()))
+    printer.text(f"  owlt channel change --both {suggested_change(rig.client.capabilities())}")
 
 
 def suggested_change(capabilities: Mapping[str, Any]) -> str:

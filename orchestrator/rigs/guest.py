@@ -234,24 +234,33 @@ def compile_packages(directory: Path) -> None:
             compileall.compile_dir(init.parent, quiet=2)
 
 
-def launch(boot: Boot, directory: Path, program: Sequence[str]) -> subprocess.Popen[str]:
+def launch(boot: Boot, directory: Path, program: Sequence[str], console: int | None = None) -> subprocess.Popen[str]:
     """Boot a guest that runs `program` in `directory` and powers off. Its console is the process's output and input.
 
-    The guest ends with the thread that calls this.
+    `console` is the descriptor of a second one, /dev/tty1. The guest ends with the thread that calls this.
     """
-    return start(boot, directory, init_script(program), subprocess.PIPE, subprocess.PIPE)
+    return start(boot, directory, init_script(program), subprocess.PIPE, subprocess.PIPE, console)
 
 
 def start(
-    boot: Boot, directory: Path, script: str, stdin: socket.socket | int, stdout: IO[bytes] | int
+    boot: Boot,
+    directory: Path,
+    script: str,
+    stdin: socket.socket | int,
+    stdout: IO[bytes] | int,
+    console: int | None = None,
 ) -> subprocess.Popen[str]:
-    """Boot a guest whose first program is `script`; the guest ends with the thread that calls this."""
+    """Boot a guest whose first program is `script`; the guest ends with the thread that calls this.
+
+    `console` is the descriptor of its second console, /dev/tty1.
+    """
     third_party_directory().mkdir(parents=True, exist_ok=True)  # a guest is the same without third-party programs
     init = directory / INIT_NAME
     init.write_text(script)
     init.chmod(0o755)
     return subprocess.Popen(
-        command_line(boot),
+        [*command_line(boot), *([] if console is None else [f"con1=fd:{console}"])],
+        pass_fds=() if console is None else (console,),
         cwd=directory,
         stdin=stdin if isinstance(stdin, int) else stdin.fileno(),
         stdout=stdout,

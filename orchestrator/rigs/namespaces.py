@@ -283,13 +283,29 @@ def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str, link: s
     (directory / role).mkdir(exist_ok=True)
     login = directory / LOGIN_NAME
     view = accounts_alone(login) if role == "emulator" else enclosure(directory, role, login, needed_paths(), ADDRESSES)
+    log = down.enter_context((logs / f"sshd-{role}.log").open("wb"))
+    return _hold(down, _sshd_command(login, role, view), log.fileno(), link.fileno())
+
+
+def _sshd_command(login: Path, role: str, view: str) -> list[str]:
     sshd = ["/usr/sbin/sshd", "-i", "-e", "-f", str(login / "sshd_config")]
     script = (
         f"exec 3>&1 </dev/null >&2\necho {role} >/proc/sys/kernel/hostname\n{view}exec {shlex.join(sshd)} <&3 >&3\n"
     )
-    log = down.enter_context((logs / f"sshd-{role}.log").open("wb"))
-    command = ["ip", "netns", "exec", namespace(role), "unshare", "--uts", "sh", "-c", script]
-    return _hold(down, command, log.fileno(), link.fileno())
+    return ["ip", "netns", "exec", namespace(role), "unshare", "--uts", "sh", "-c", script]
+
+
+def start_login(directory: Path, logs: Path, role: str, link: socket.socket) -> None:
+    """Start another sshd of a host of a raised rig, for one connection of a user, who sees the whole machine."""
+    login = directory / LOGIN_NAME
+    with (logs / "sshd-by-hand.log").open("ab") as log:
+        subprocess.Popen(
+            _sshd_command(login, role, accounts_alone(login)),
+            stdin=link.fileno(),
+            stdout=link.fileno(),
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 def _start_emulator(down: ExitStack, directory: Path, logs: Path) -> str:

@@ -19,20 +19,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.own_directories import process_directory
+from owlt.orchestrator.own_version import own_version
 from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB, guest_memory_mb
 from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.planning.run_channel import channel_key
+from owlt.orchestrator.planning.seeds import certification_seed
 from owlt.orchestrator.rigs import guest, namespaces
 from owlt.orchestrator.rigs.killed_programs import ask_warden
 from owlt.orchestrator.rigs.processor_time import ProcessorWaits, Waited, is_counted
 from owlt.orchestrator.rigs.provenance import Provenance
 from owlt.orchestrator.rigs.template import Copy, Template
 from owlt.orchestrator.run.events import EVENT_MARK, RigFailed, event_in
-from owlt.orchestrator.run.task import write_survey, write_task
+from owlt.orchestrator.run.task import TASK_NAME, Task, write_survey, write_task
 from owlt.orchestrator.run.versions import VERSION_S, read_versions
-from owlt.results.certificates import Certified
+from owlt.results.certificates import Certificate, Certified, read_certificate
 
 END_GRACE_S = 20.0
 """The time that a worker has to end after SIGTERM, and a guest to report an event after a request to its warden."""
@@ -256,6 +261,50 @@ class VirtualWorkers:
     def close(self) -> None:
         """End the templates."""
         self._templates.close()
+
+
+CERTIFICATE_HANGS_S = 600.0
+"""How long a guest that certifies a channel may be silent in wall time."""
+
+
+def certify_in_guest(channel: ChannelSpec, kernel: Kernel) -> Certificate:
+    """The certificate of a channel as a sweep on the clock exact has it, measured in a guest.
+
+    Raises HostError if the guest does not measure it.
+    """
+    guest.compile_ahead()
+    key = channel_key(channel)
+    # only the clock of the sweep matters to a task without runs
+    sweep = Sweep(name="certificate", seed=0, implementations=["none"], channel=["none"], file_size=["1 kB"])
+    task = Task(
+        sweep=sweep,
+        implementations={},
+        channels={key: channel},
+        certify=[key],
+        certificates={},
+        runs=[],
+        owlt=own_version(),
+        kernel_hz=kernel.hz,
+        versions={},
+    )
+    with process_directory("certificate") as directory:
+        (directory / TASK_NAME).write_text(task.model_dump_json())
+        cpu = max(os.sched_getaffinity(0))
+        boot = guest.Boot(
+            kernel.path, "exact", cpu, SMALLEST_GUEST_MB, certification_seed(sweep.seed, key), kernel.seccomp
+        )
+        worker = WorkerProcess(guest.launch(boot, directory, guest.python_command(WORKER, guest.RIG_DIRECTORY)))
+        try:
+            lines = list(worker.lines(lambda: CERTIFICATE_HANGS_S))
+        except WorkerHung as hang:
+            raise HostError(str(hang)) from hang
+        finally:
+            worker.end()
+        certificate = read_certificate(directory, key)
+    if certificate is None:
+        failures = [event.reason for line in lines if isinstance(event := event_in(line), RigFailed)]
+        raise HostError(" / ".join(failures or [line.strip() for line in lines[-5:]]))
+    return certificate
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ class WithoutNetem:
 
 
 def test_a_channel_that_the_kernel_cannot_make_is_refused_with_the_way_out() -> None:
-    rig: Any = SimpleNamespace(channel=WithoutNetem())
+    client: Any = WithoutNetem()
 
     with pytest.raises(OwltError, match=r"not support the channel.*set the rig up without a channel: owlt rigs up"):
-        configure_rig(rig, ChannelSpec(), start=False)
+        configure_rig(client, ChannelSpec(), start=False)
