@@ -7,14 +7,14 @@ strokes and points keep their size.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import isfinite, log10
 
 from markupsafe import Markup, escape
 
 from owlt.reports.answer.regions import Dimension, dimensions_of
-from owlt.reports.answer.sentences import difference_text, percent_text
+from owlt.reports.answer.sentences import difference_text
 from owlt.reports.answer.verdicts import Verdict
 from owlt.reports.comparison.cells import Cell, Criterion, Point
 from owlt.reports.comparison.estimates import Box, BoxNumbers, PlainRun
@@ -173,6 +173,8 @@ class _Drawer:
         factor = metric.per_unit / shown.per_unit
         reached = [factor * each for each in (*values, *(bound for both in bounds.values() for bound in both if bound))]
         scale = scale_for(kind_for([reached]), reached, metric.kind)
+        if any(box.share for box in boxes.values()):
+            scale = replace(scale, low=0, high=100)
         place = places_on(scale)
         panels = tuple(
             BoxPanel(
@@ -208,7 +210,9 @@ class _Drawer:
         standing = verdict.standing(name) if verdict else None
         numbers = box.numbers
         median = looks.text(numbers.median) if numbers else ""
-        if box.undelivered:
+        if box.share:
+            n = f"{box.share.count} of {box.share.n}"
+        elif box.undelivered:
             n = f"{box.delivered} of {box.delivered + box.undelivered} delivered"
         else:
             n = f"n = {box.n_text}" if box.n else "no run yet"
@@ -235,9 +239,9 @@ class _Drawer:
             elif isfinite(farthest.expected.high_s):
                 inside.append(name)
             else:
-                shares = [each.expected.low_s / each.measured_s for each in of_name]
-                ends = list(dict.fromkeys(percent_text(end) for end in (min(shares), max(shares))))
-                texts.append(f"{name} reaches {' to '.join(ends)} of the upper bound")
+                factors = [each.measured_s / each.expected.low_s for each in of_name]
+                ends = list(dict.fromkeys(f"{end:.2g}" for end in (min(factors), max(factors))))
+                texts.append(f"{name} takes {' to '.join(ends)} times the shortest possible time")
         if inside:
             texts.insert(0, f"{listed(inside)} {'is' if len(inside) == 1 else 'are'} as expected")
         more = len(texts) - MOST_SAID
@@ -315,6 +319,8 @@ class _Looks:
         if numbers is None:
             return f"{name}: no run has a value"
         median, q1, q3 = map(self.text, (numbers.median, numbers.q1, numbers.q3))
+        if box.share:
+            return f"{name}: {median}, interval {q1} to {q3}, {box.share.count} of {box.share.n}"
         words = f"{name}: median {median}, quartiles {q1} and {q3}, n = {box.n}"
         if self.bounds:
             low, high = self.bounds

@@ -18,7 +18,7 @@ from owlt.reports.answer.assertions import findings_of
 from owlt.reports.answer.regions import dimensions_of, map_of, place_text
 from owlt.reports.answer.sentences import percent_text, spread_text
 from owlt.reports.answer.verdicts import Verdict
-from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, Point, box_of, boxes_of, criteria_of
+from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, criteria_of
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
 from owlt.reports.comparison.expectations import agreements, comparisons_of
 from owlt.reports.comparison.grid import Grid
@@ -242,8 +242,8 @@ def _answer(results: Results, cells: list[Cell]) -> _Section:
         },
         "dimensions": dimensions,
         "changes": {
-            Point(*(getattr(permutation, name) for name in Point._fields)): outage_words(channel.specified)
-            for permutation, channel in results.channels.items()
+            channel.name: outage_words(channel.specified)
+            for channel in results.distinct_channels
             if channel.specified.timeline
         },
         "series_of": {labels[name]: number for name, number in results.series.items()},

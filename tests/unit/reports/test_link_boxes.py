@@ -152,7 +152,7 @@ def expected(cells: Sequence[Cell], factor: float, high: float) -> list[Comparis
         (1.0, 1.5, "Theory (grey): cfdp is as expected."),
         (2.0, 1.0, "Theory (grey): cfdp takes 2 times the longest expected time (PER 0)."),
         (0.5, 9.0, "Theory (grey): cfdp takes 0.5 times the shortest possible time (PER 0)."),
-        (4.0, float("inf"), "Theory (grey): cfdp reaches 25 % of the upper bound."),
+        (4.0, float("inf"), "Theory (grey): cfdp takes 4 times the shortest possible time."),
     ],
 )
 def test_the_distance_from_theory_is_said(cells: list[Cell], factor: float, high: float, text: str) -> None:
