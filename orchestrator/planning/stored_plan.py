@@ -32,7 +32,7 @@ from owlt.orchestrator.planning.plan import (
 from owlt.results.files import PLAN_NAME
 from owlt.results.plain_files import make_directory, write_whole
 
-OF_A_SWEEP = ("title", "assertions", "keep_captures", "host_captures", "quarantine_after")
+OF_A_SWEEP = ("title", "assertions", "margin_percent", "keep_captures", "host_captures", "quarantine_after")
 OF_AN_IMPLEMENTATION = ("title", "description", "known_limits", "not_repeatable", "dissector")
 OF_A_NEED = ("fix",)
 

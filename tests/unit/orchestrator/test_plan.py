@@ -275,8 +275,8 @@ def with_profile(plan: Plan, **changes: object) -> Plan:
     return plan.model_copy(update={"implementations": plan.implementations | {"cfdp": changed}})
 
 
-@pytest.mark.parametrize("changes", [{"title": "another"}, {"keep_captures": "none"}], ids=str)
-def test_a_sweep_whose_presentation_has_changed_is_the_same_sweep(tmp_path: Path, changes: dict[str, str]) -> None:
+@pytest.mark.parametrize("changes", [{"title": "another"}, {"keep_captures": "none"}, {"margin_percent": 5}], ids=str)
+def test_a_sweep_whose_presentation_has_changed_is_the_same_sweep(tmp_path: Path, changes: dict[str, object]) -> None:
     write_plan(planned(), tmp_path)
 
     write_plan(planned(**changes), tmp_path)
