@@ -154,6 +154,7 @@ def add_sweep_pages(app: Flask, directories: Directories, tags: Tags) -> None:
             "condition": cells[0].condition,
             "title": condition_title(snapshot.planned, cells[0].condition),
             "rows": rows,
+            "names": {labels[each.implementation]: each.implementation for each in cells},
             "metric": metric,
             "plot": box_plot(rows, metric, numbers),
         }

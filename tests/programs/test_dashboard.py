@@ -201,6 +201,16 @@ def test_pages_fit_the_screen_and_the_console_stays_empty(
     assert page.messages == []
 
 
+def test_a_matrix_that_grows_while_a_sweep_runs_does_not_widen_the_page(page: Page, url: str) -> None:
+    page.look(PHONE)
+    page.open(f"{url}sweeps/small/")
+    page.evaluate("document.querySelector('.matrix').style.minWidth = '1200px'")
+
+    assert page.evaluate("document.querySelectorAll('.matrix .vh').length") > 0
+    assert page.evaluate("document.querySelector('.matrix-frame').scrollWidth") >= 1200
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_axe_finds_no_violation_in_the_dashboard(page: Page, url: str, size: tuple[int, int, int], dark: bool) -> None:
