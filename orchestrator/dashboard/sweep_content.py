@@ -289,8 +289,8 @@ def _selected(snapshot: Snapshot, selected: Filter) -> Iterator[tuple[PlannedCel
 
 AXIS, LEAST_LEFT, RIGHT, ROW, BOTTOM = 500, 150, 70, 40, 46
 LETTER = 8
-"""Lengths of the drawing: its axis, the margins for names (at least) and counts, the height of a row, the axis below; and
-the width of a letter of a name."""
+"""Lengths of the drawing: its axis, the margins for names (at least) and counts, the height of a row, the axis below;
+and the width of a letter of a name."""
 FEWEST_FOR_A_BOX = 3
 JITTER = (0, -5, 5, -9, 9)
 """How far dots of one row are apart from its middle, in turn, so that equal values stay visible."""

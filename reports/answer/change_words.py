@@ -95,7 +95,7 @@ def rest_texts(changes: Sequence[Change]) -> list[str]:
 
 
 def _summary(relation: Relation, changes: Sequence[Change]) -> str:
-    """"only before (removed): 24 permutations: cfdp 12 of 12, ltp 12 of 36; 1250 ms"."""
+    """ "only before (removed): 24 permutations: cfdp 12 of 12, ltp 12 of 36; 1250 ms"."""
     own = [change for change in changes if change.relation == relation]
     of_all = Counter(change.implementation for change in changes)
     of_each = Counter(change.implementation for change in own).most_common()

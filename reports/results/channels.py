@@ -19,7 +19,7 @@ from owlt.reports.units import (
     written_rate_bps,
     written_size_bytes,
 )
-from owlt.results.files import WrittenChannel
+from owlt.results.files import Step, WrittenChannel
 
 MOST_STEPS = 20
 MOST_DRAWN_STEPS = 100
@@ -121,11 +121,11 @@ def _states(channel: WrittenChannel, length_s: float) -> Iterator[tuple[float, b
     begin_s, was_down = 0.0, False
     while begin_s <= length_s:
         up = {way: bool(link.get("up", True)) for way, link in (("→", channel.forward), ("←", channel.reverse))}
-        moments = [(0.0, {}, {}), *((written_delay_ns(s.at) / 1e9, s.forward, s.reverse) for s in channel.timeline.steps)]
-        for at_s, forward, reverse in moments:
+        for step in (Step(at="0 ns"), *channel.timeline.steps):
+            at_s = written_delay_ns(step.at) / 1e9
             if begin_s + at_s > length_s:
                 return
-            up |= {way: bool(link["up"]) for way, link in (("→", forward), ("←", reverse)) if "up" in link}
+            up |= {way: bool(link["up"]) for way, link in (("→", step.forward), ("←", step.reverse)) if "up" in link}
             is_down = not all(up.values())
             yield begin_s + at_s, is_down, was_down
             was_down = is_down
@@ -133,13 +133,14 @@ def _states(channel: WrittenChannel, length_s: float) -> Iterator[tuple[float, b
 
 
 def outage_words(channel: WrittenChannel) -> str:
-    """The outages of the first turn of a timeline, in words: "down 10 s to 12 s, 1 min to 2 min"; "" if there is none."""
+    """The outages of the first turn of a timeline: "down 10 s to 12 s, 1 min to 2 min"; "" if there is none."""
     if channel.timeline is None:
         return ""
     last = channel.timeline.loop_after or channel.timeline.steps[-1].at
     end_s = written_delay_ns(last) / 1e9 - (1e-9 if channel.timeline.loop_after else 0)
     found = changes_during(channel, 0.0, end_s).outages
-    texts = [f"{moment_text(round(begin * 1e6) * 1000)} to {moment_text(round(end * 1e6) * 1000)}" for begin, end in found[:MOST_OUTAGES]]
+    moments = [[moment_text(round(each * 1e6) * 1000) for each in outage] for outage in found[:MOST_OUTAGES]]
+    texts = [" to ".join(outage) for outage in moments]
     more = [f"and {len(found) - MOST_OUTAGES} more times"] if len(found) > MOST_OUTAGES else []
     return f"down {', '.join([*texts, *more])}" if texts else ""
 

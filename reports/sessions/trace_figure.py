@@ -407,8 +407,8 @@ def draw_traces(
 ) -> Canvas:
     """The figure of a run, 7 inches wide: all of it, or the time from `between_s[0]` to `between_s[1]`, in s.
 
-    Throughput is counted in intervals of `interval_ns`; by default they suit the time drawn. `changes` of the channel are
-    drawn: outages as grey areas, other steps as dotted lines. Raises ValueError if
+    Throughput is counted in intervals of `interval_ns`; by default they suit the time drawn. `changes` of the channel
+    are drawn: outages as grey areas, other steps as dotted lines. Raises ValueError if
     `between_s` does not end after it begins, or if there would be no interval or too many.
     """
     with matplotlib.rc_context(STYLE):

@@ -170,7 +170,7 @@ def test_the_loss_of_most_files_is_larger_than_a_small_difference_of_the_medians
 
 
 def test_removed_and_added_permutations_have_one_line_each() -> None:
-    before = [*cells({ms: FAST for ms in range(25, 75)}), *cells({200: FAST}, "cfdp")]
+    before = [*cells(dict.fromkeys(range(25, 75), FAST)), *cells({200: FAST}, "cfdp")]
     changes = compared(before, cells({25: times(FAST, 0.5), 300: FAST, 400: FAST}, first_seed=100))
 
     assert [each.relation for each in changed(changes)] == ["worse"]
