@@ -56,7 +56,7 @@ class Line:
     """One end of the console, shared by all connections; `dial` makes the connection that a first frame asks for."""
 
     def __init__(self, descriptor: int, dial: Callable[[str], socket.socket] | None = None) -> None:
-        self._descriptor = descriptor
+        self._descriptor = os.dup(descriptor)  # its number is not reused while a thread may use it
         self._dial = dial
         self._sending = threading.Lock()
         self._connections: dict[int, socket.socket] = {}
@@ -67,6 +67,9 @@ class Line:
             while len(head := line.read(HEAD.size)) == HEAD.size:
                 number, length = HEAD.unpack(head)
                 self._take(number, line.read(length))
+        with self._sending:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def begin(self, connection: socket.socket, target: str) -> None:
         """Connect to a target at the other end."""

@@ -36,7 +36,7 @@ class Ends:
         def echo() -> None:
             with theirs:
                 while data := theirs.recv(100_000):
-                    theirs.sendall(target.encode() + b":" + data if len(data) < 100 else data)
+                    theirs.sendall(target.encode() + b":" + data if data == b"who?" else data)
 
         threading.Thread(target=echo, daemon=True).start()
         return ours
@@ -56,12 +56,12 @@ def ends() -> Iterator[Ends]:
 
 def test_each_connection_hears_its_own_target(ends: Ends) -> None:
     connections = {target: ends.connect(target) for target in ("sender", EMULATOR)}
-    for target, connection in connections.items():
-        connection.sendall(target[:2].encode())
+    for connection in connections.values():
+        connection.sendall(b"who?")
 
     assert {target: each.recv(100) for target, each in connections.items()} == {
-        "sender": b"sender:se",
-        EMULATOR: b"service:se",
+        "sender": b"sender:who?",
+        EMULATOR: b"service:who?",
     }
 
 
