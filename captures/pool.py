@@ -1,12 +1,18 @@
-"""Processes that share work, and end when the process that started them does, however it ends."""
+"""Processes that share work, and end when the process that started them does, however it ends.
+
+Ctrl-C and a closed terminal signal all processes of the terminal; these complete their current work, and print nothing.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Literal
 
 Priority = Literal["normal", "low", "lowest"]
@@ -17,7 +23,23 @@ NICENESS: dict[Priority, int] = {"normal": 0, "low": 10, "lowest": 19}
 
 def processes(count: int, priority: Priority = "normal") -> ProcessPoolExecutor:
     """A pool of processes; arguments and results are pickled."""
-    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(priority,))
+    return ProcessPoolExecutor(count, _Context(), initializer=_begin, initargs=(priority,))
+
+
+class _Process(SpawnProcess):
+    """A process that SIGINT and SIGHUP do not reach, from its beginning on: it inherits the mask of signals."""
+
+    def start(self) -> None:
+        resource_tracker.ensure_running()  # as it starts, it unblocks SIGINT here
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+class _Context(SpawnContext):
+    Process = _Process
 
 
 def _begin(priority: Priority) -> None:

@@ -11,7 +11,6 @@ import errno
 import fcntl
 import math
 import os
-import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -372,18 +371,13 @@ class Analyses:
 
     def _submit(self, directory: Path) -> Future[str]:
         with self._lock:
-            # Ctrl-C and a closed terminal signal all processes; those of the analysis complete their current work.
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+            if self._executor is None:
+                self._executor = self._make_executor()
             try:
-                if self._executor is None:
-                    self._executor = self._make_executor()
-                try:
-                    return self._executor.submit(self._analyse, directory)
-                except BrokenProcessPool:
-                    self._executor = self._make_executor()
-                    return self._executor.submit(self._analyse, directory)
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+                return self._executor.submit(self._analyse, directory)
+            except BrokenProcessPool:
+                self._executor = self._make_executor()
+                return self._executor.submit(self._analyse, directory)
 
     def _take(self, directory: Path, done: Future[str]) -> None:
         """Note the result of an analysis, from a thread of the executor."""

@@ -42,3 +42,29 @@ def test_they_end_when_it_is_killed(tmp_path: Path) -> None:
 def test_a_process_of_low_priority_yields_to_others() -> None:
     with processes(1, "low") as pool:
         assert pool.submit(os.getpriority, os.PRIO_PROCESS, 0).result() >= os.getpriority(os.PRIO_PROCESS, 0) + 10
+
+
+INTERRUPTED = """\
+import os, signal, time
+from owlt.captures.pool import processes
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, lambda *_: None)
+    with processes(1) as pool:
+        first = pool.submit(os.getpid)
+        for _ in range(50):
+            os.killpg(0, signal.SIGINT)
+            time.sleep(0.01)
+        print(first.result() > 0)
+    print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+"""
+
+
+def test_ctrl_c_does_not_reach_them_from_their_beginning_on(tmp_path: Path) -> None:
+    program = tmp_path / "parent.py"
+    program.write_text(INTERRUPTED)
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, env=env, start_new_session=True, check=True
+    )
+
+    assert (done.stdout.split("\n"), done.stderr) == (["True", "[]", ""], "")
