@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -334,7 +335,7 @@ def _in_guest(directory: Path) -> Iterator[StandingRig]:
         yield StandingRig(
             EmulatorClient(rig.url, token=read_token(rig.token_file)),
             {"OWLT_EMULATOR": rig.url, "OWLT_TOKEN_FILE": str(rig.token_file), "OWLT_SSH_CONFIG": config},
-            [(role, address, f"ssh -F {config} {role} [COMMAND]") for role, address in addresses.items()],
+            [(role, address, f"ssh -F $OWLT_SSH_CONFIG {role}") for role, address in addresses.items()],
         )
 
 
@@ -363,9 +364,10 @@ def configure_rig(client: EmulatorClient, spec: ChannelSpec | None, start: bool)
 
 def _print_use(rig: StandingRig, channel: str | None) -> None:
     printer = Printer()
-    printer.table(("host", "address", "to run a program there"), rig.uses)
-    printer.text(f"channel: {channel or 'no impairments'}; to change it from another terminal:")
-    printer.text("  export " + " ".join(f"{key}={value}" for key, value in rig.environment.items()))
+    printer.text("in each other terminal, first:")
+    printer.text("  export " + " ".join(f"{key}={shlex.quote(value)}" for key, value in rig.environment.items()))
+    printer.table(("host", "address", "programs there"), rig.uses)
+    printer.text(f"channel: {channel or 'no impairments'}; to change it:")
     printer.text(f"  owlt channel change --both {suggested_change(rig.client.capabilities())}")
 
 
