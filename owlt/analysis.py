@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from owlt.reports.comparison.choice import Rule
+
 ALL_RECORDED = (0, 3, 4)
 """The exit statuses of `owlt run` if every run is recorded: some may not have completed, or an assertion is not met."""
 
@@ -34,8 +36,8 @@ class Table:
     """A row for each run: a value for each column; None if the run has none. `pandas.DataFrame(table)` takes them."""
     order: tuple[str, ...] = field(default=(), repr=False)
     """The implementations in the order of the sweep, which decides their colours."""
-    margin: float | None = field(default=None, repr=False)
-    """The share by which an implementation may be behind the best and still be taken, for a map; None: the default."""
+    rule: Rule | None = field(default=None, repr=False)
+    """What the choice of a map demands, from the sweep; None: the default."""
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -62,7 +64,7 @@ class Table:
         """
         from owlt.reports.drawing.specification import selected
 
-        return Table(tuple(selected(self.rows, _filters(values))), self.order, self.margin)
+        return Table(tuple(selected(self.rows, _filters(values))), self.order, self.rule)
 
     def draw(
         self,
@@ -92,7 +94,7 @@ class Table:
             group=quantity(group),
             facets=tuple(quantity(name) for name in ([facets] if isinstance(facets, str) else facets)),
             order=order,
-            **({} if self.margin is None else {"margin": self.margin}) | more,
+            **({} if self.rule is None else {"rule": self.rule}) | more,
         )
         _have_notebooks_show_figures()
         return draw_figure(self.rows, specification)
@@ -104,7 +106,7 @@ def load(*results: str | Path) -> Table:
     from owlt.reports.comparison.stopping import load_rows
 
     loaded = load_rows([existing_results(Path(each)) for each in results])
-    return Table(tuple(loaded.rows), loaded.order, loaded.margin)
+    return Table(tuple(loaded.rows), loaded.order, loaded.rule)
 
 
 def save(figure: Figure, path: str | Path) -> None:

@@ -108,6 +108,11 @@ class ChannelSpec(Value):
         return self.timeline is None and self.forward.unimpaired and self.reverse.unimpaired
 
     @property
+    def draws(self) -> bool:
+        """True if a direction makes random choices at some time."""
+        return any(link.draws for links in self.states for link in links.values())
+
+    @property
     def rtt_ns(self) -> int:
         """The round trip: the propagation delays of both directions."""
         return self.forward.delay_ns + self.reverse.delay_ns

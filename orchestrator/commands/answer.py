@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from owlt.reports.answer.answer import Answer, CriterionAnswer
     from owlt.reports.answer.verdicts import Verdict
     from owlt.reports.comparison.cells import Cell
+    from owlt.reports.comparison.choice import Rule
 
 DELIVERY_SLUG = "delivery"
 ANSWER_VERSION = 2
@@ -51,12 +52,14 @@ def answer(
     """
     from owlt.orchestrator.profiles.load import existing_results
     from owlt.reports.comparison.cells import cells_of
-    from owlt.reports.comparison.stopping import load_due_results
+    from owlt.reports.comparison.stopping import load_due_results, rule_of
 
     path = existing_results(results)
     loaded = load_due_results(path)
-    share = share_of("--margin", margin) if margin else loaded.sweep.margin
-    result = _answer_of(path, cells_of(loaded.rows), share, criterion, within)
+    rule = rule_of(loaded.sweep)
+    if margin:
+        rule = rule._replace(margin=share_of("--margin", margin))
+    result = _answer_of(path, cells_of(loaded.rows), rule, criterion, within)
     chosen = _chosen(result, criterion or (DELIVERY_SLUG if within else ""))
     printer = Printer(as_json)
     printer.json(_json_value(result, chosen))
@@ -72,12 +75,12 @@ def answer(
     )
 
 
-def _answer_of(results: Path, cells: Sequence[Cell], margin: float, criterion: str, within: str) -> Answer:
+def _answer_of(results: Path, cells: Sequence[Cell], rule: Rule, criterion: str, within: str) -> Answer:
     from owlt.reports.answer.answer import answer_of
 
     if within and criterion not in ("", DELIVERY_SLUG):
         raise OwltError(Mistake.of("--within", f"got it with --criterion {criterion}", f"--criterion {DELIVERY_SLUG}"))
-    result = answer_of(cells, margin, float(parsed("--within", within, parse_delay_ns)) / 1e9 if within else None)
+    result = answer_of(cells, rule, float(parsed("--within", within, parse_delay_ns)) / 1e9 if within else None)
     if result is None:
         raise OwltError(Mistake("has one implementation", "at least two to compare", where=Place(str(results))))
     return result
@@ -111,7 +114,7 @@ def _json_value(result: Answer, chosen: CriterionAnswer) -> dict[str, Any]:
         "version": ANSWER_VERSION,
         "criterion": chosen.criterion.slug,
         "unit": chosen.criterion.metric.unit,
-        "margin": result.margin,
+        "margin": result.rule.margin,
         "headline": chosen.headline,
         "sureness": result.sureness,
         "summaries": [asdict(each) for each in chosen.summaries],

@@ -125,7 +125,7 @@ def figure(
     loaded = load_rows([existing_results(each) for each in results])
     try:
         order = loaded.order if options.group == "implementation" else ()
-        drawn = draw_figure(loaded.rows, replace(specification, order=order, margin=loaded.margin))
+        drawn = draw_figure(loaded.rows, replace(specification, order=order, rule=loaded.rule))
     except NothingSelected as problem:
         raise OwltError(
             Mistake.of(f"--filter {problem.name}", f"no run has {problem.value!r}", _one_of(problem.values))

@@ -62,16 +62,16 @@ class Repeating:
 
     def due(self, records: Mapping[str, Recorded]) -> DueRuns | None:
         """The decisions from these records; None if every run of the plan is due."""
-        rule = self._plan.sweep.adaptive
-        if rule is None:
+        if self._plan.sweep.adaptive is None:
             return None
-        from owlt.reports.comparison.stopping import stop
+        from owlt.reports.comparison.stopping import stops
 
         goodputs: dict[Permutation, dict[int, float | None]] = {run.permutation: {} for run in self._plan.runs}
         for run in self._plan.runs:
             for goodput in self.goodput(run.run_id, records.get(run.run_id)):
                 goodputs[run.permutation][run.repetition] = goodput
-        return DueRuns({point: stop(rule, numbers) for point, numbers in goodputs.items()})
+        drawn = {run.permutation for run in self._plan.runs if self._plan.channels[run.channel_key].draws}
+        return DueRuns(stops(self._plan.sweep, goodputs, drawn.__contains__))
 
     def goodput(self, run_id: str, record: Recorded | None) -> tuple[float | None, ...]:
         """The goodput as `repetition_goodput` returns it; () without a record."""
@@ -97,7 +97,9 @@ def due_runs(plan: Plan, results: Path, records: Mapping[str, Recorded]) -> set[
 
 def counts(stops: Iterable[Stop]) -> dict[str, int]:
     """The number of permutations by the reason of their decision."""
-    numbers: dict[str, int] = {"narrow": 0, "bound": 0, "undelivered": 0, "open": 0}
+    from owlt.reports.comparison.stopping import REASONS
+
+    numbers: dict[str, int] = dict.fromkeys(REASONS, 0)
     for each in stops:
         numbers[each.reason] += 1
     return numbers
@@ -133,7 +135,7 @@ class Sensitivity:
     repetitions: int
     """With adaptive repetitions, the least number."""
     least: int
-    """With fewer repetitions, no difference can be significant."""
+    """With fewer repetitions, no implementation can be excluded where channels have random errors."""
     key: str
     """The key of the sweep that has the repetitions."""
     spread: Spread | None
@@ -142,13 +144,30 @@ class Sensitivity:
     """The ratio that is detected, by spread, with the repetitions, or with `least` if that is more."""
     repetitions_worth: int | None = None
     """The repetitions that detect WORTH_DETECTING at the typical spread; None: the sweep does, or too many."""
+    skippable: int = 0
+    """The runs of channels without random errors that `until: decided` skips, or would skip, if the first two of a
+    permutation have the same packets; 0: not on the clock exact, or none."""
+    is_skipping: bool = False
+    """Whether the sweep says `until: decided`."""
+    is_without_chance: bool = False
+    """Whether no channel has random errors, on the clock exact."""
 
     def texts(self) -> Iterator[str]:
         """The lines for users."""
         from owlt.reports.comparison.stopping import DETECTION
 
+        if self.skippable:
+            skipped = f"{self.skippable} runs of channels without random errors"
+            if self.is_skipping:
+                yield f"{skipped} are skipped if the first two of a permutation are identical"
+            else:
+                yield (
+                    f"{skipped} add nothing if the first two of a permutation are identical; to skip them, write "
+                    f"'repetitions: {{at_least: {self.least}, at_most: {max(self.repetitions, self.least + 1)}, "
+                    "until: decided}'"
+                )
         among = f"between {self.implementations} implementations"
-        if self.repetitions < self.least:
+        if self.repetitions < self.least and not self.is_without_chance:
             yield (
                 f"warning: {self.key}: {self.repetitions}: too few to exclude any of {self.implementations} "
                 f"implementations; write '{self.key}: {self.least}' or more"
@@ -185,8 +204,7 @@ def _difference(ratio: float) -> str:
 
 def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
     """What the repetitions of a plan can decide; None: no cell has two implementations."""
-    from owlt.reports.comparison.choice import least_repetitions_of
-    from owlt.reports.comparison.stopping import detectable_ratio, repetitions_for
+    from owlt.reports.comparison.stopping import detectable_ratio, repetitions_for, rule_of
 
     by_cell: dict[str, set[str]] = {}
     for run in plan.runs:
@@ -196,14 +214,27 @@ def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
         return None
     adaptive = plan.sweep.adaptive
     repetitions = adaptive.at_least if adaptive else plan.sweep.most_repetitions
-    least, margin = least_repetitions_of(implementations), plan.sweep.margin
+    rule = rule_of(plan.sweep)
+    least = rule.least_repetitions(implementations)
     number = max(repetitions, least)
     spreads = (spread.typical, spread.largest) if spread else SPREADS
-    ratios = {each: ratio for each in spreads if (ratio := detectable_ratio(each, number, implementations, margin))}
-    needed = repetitions_for(WORTH_DETECTING, spread.typical, implementations, margin) if spread else None
+    ratios = {each: ratio for each in spreads if (ratio := detectable_ratio(each, number, implementations, rule))}
+    needed = repetitions_for(WORTH_DETECTING, spread.typical, implementations, rule) if spread else None
     worth = needed if needed and needed > number else None
     key = "at_least" if adaptive else "repetitions"
-    return Sensitivity(implementations, repetitions, least, key, spread, ratios, worth)
+    fixed = [run for run in plan.runs if plan.sweep.clock == "exact" and not plan.channels[run.channel_key].draws]
+    return Sensitivity(
+        implementations=implementations,
+        repetitions=repetitions,
+        least=least,
+        key=key,
+        spread=spread,
+        ratios=ratios,
+        repetitions_worth=worth,
+        skippable=sum(run.repetition > 2 and not run.is_baseline for run in fixed),
+        is_skipping=bool(adaptive and adaptive.until),
+        is_without_chance=len(fixed) == len(plan.runs),
+    )
 
 
 def parse_spread(text: str) -> Spread:

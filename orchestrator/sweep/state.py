@@ -135,9 +135,12 @@ class AdaptiveState:
 
     at_least: int
     at_most: int
-    until_interval_percent: float
+    until_interval_percent: float | None
+    until: str | None
     permutations: Mapping[str, int]
-    """Numbers by decision: narrow, bound, undelivered (these are done) and open."""
+    """Numbers by decision, the reasons of `reports.comparison.stopping`: all but those that are open are done."""
+    rule: str
+    """The rule in words."""
 
 
 @dataclass(frozen=True)
@@ -291,13 +294,9 @@ def recorded_parts(recorded: int, planned: int, by_outcome: Mapping[str, int]) -
 def repetitions_text(repetitions: AdaptiveState) -> str:
     """The rule of adaptive repetitions, and how many permutations are done."""
     numbers = repetitions.permutations
-    done = [(numbers["narrow"], "narrow enough"), (numbers["bound"], "at the bound")]
-    done += [(numbers["undelivered"], "without a delivery")]
-    parts = [f"{number} {what}" for number, what in [*done, (numbers["open"], "open")] if number]
-    return (
-        f"repetitions: {repetitions.at_least} to {repetitions.at_most}, until the interval of the median goodput is "
-        f"{repetitions.until_interval_percent:g} % wide; of {sum(numbers.values())} permutations {', '.join(parts)}"
-    )
+    words = {"narrow": "narrow enough", "bound": "at the bound", "undelivered": "without a delivery"}
+    parts = [f"{number} {words.get(reason, reason)}" for reason, number in numbers.items() if number]
+    return f"{repetitions.rule}; of {sum(numbers.values())} permutations {', '.join(parts)}"
 
 
 def process_text(state: SweepState) -> str:

@@ -304,7 +304,7 @@ def _adaptive_state(sweep: Sweep, due: DueRuns | None) -> AdaptiveState | None:
     rule = sweep.adaptive
     if rule is None or due is None:
         return None
-    return AdaptiveState(**rule.model_dump(), permutations=counts(due.stops.values()))
+    return AdaptiveState(**rule.model_dump(), permutations=counts(due.stops.values()), rule=rule.text)
 
 
 def read_state(results: Path) -> SweepState:

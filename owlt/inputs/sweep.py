@@ -7,6 +7,7 @@ says what this machine is missing for them.
 from __future__ import annotations
 
 import re
+from math import isqrt
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -58,7 +59,8 @@ Count = Annotated[int, BeforeValidator(_require_whole)]
 
 
 class Adaptive(BaseModel):
-    """Repetitions of a permutation end when the 95 % interval of its median goodput is narrow enough."""
+    """Repetitions end when the 95 % interval of the permutation's median goodput is narrow enough, or when the choice
+    in its cell is decided."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,26 +68,44 @@ class Adaptive(BaseModel):
         Count, Field(ge=2, le=MOST_REPETITIONS, description="number of repetitions before the first decision")
     ]
     at_most: Annotated[Count, Field(ge=2, le=MOST_REPETITIONS, description="largest number of repetitions")]
-    until_interval_percent: Annotated[
-        float,
-        BeforeValidator(_require_number),
-        Field(gt=0, le=100, description="width of the interval in percent of the median, at which repetitions end"),
-    ]
+    until_interval_percent: (
+        Annotated[
+            float,
+            BeforeValidator(_require_number),
+            Field(gt=0, le=100, description="width of the interval in percent of the median, at which repetitions end"),
+        ]
+        | None
+    ) = None
+    until: Annotated[
+        Literal["decided"] | None,
+        Field(description="decided: repetitions end when it is decided which implementation may be taken in the cell"),
+    ] = None
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
         if self.at_most <= self.at_least:
             expected = f"more than {self.at_least}, the value of 'at_least'"
             raise Invalid(Mistake(got(self.at_most), expected, where=Place(key=("at_most",))))
+        if (self.until is None) == (self.until_interval_percent is None):
+            problem = "are both given" if self.until else "are missing"
+            raise Invalid(Mistake(f"'until' and 'until_interval_percent' {problem}", "one of them"))
         return self
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """The numbers of repetitions after which it may be decided that no more are needed; () without `until`."""
+        if self.until is None:
+            return ()
+        middle = isqrt(self.at_least * self.at_most)
+        return tuple(dict.fromkeys((self.at_least, middle, self.at_most)))
 
     @property
     def text(self) -> str:
         """The rule in words."""
-        return (
-            f"{self.at_least} to {self.at_most} repetitions, until the interval of the median goodput is "
-            f"{self.until_interval_percent:g} % wide"
-        )
+        number = f"{self.at_least} to {self.at_most} repetitions, until"
+        if self.until_interval_percent is None:
+            return f"{number} the choice in the cell is decided (looked at after {', '.join(map(str, self.looks))})"
+        return f"{number} the interval of the median goodput is {self.until_interval_percent:g} % wide"
 
 
 def parse_repetitions(written: object) -> object:
@@ -99,7 +119,7 @@ def parse_repetitions(written: object) -> object:
             raise Invalid(*mistakes_in(problem, Adaptive)) from None
     if isinstance(written, bool) or not isinstance(written, int) or not 1 <= written <= MOST_REPETITIONS:
         raise unexpected(
-            f"a whole number from 1 to {MOST_REPETITIONS}, or {{at_least: 6, at_most: 40, until_interval_percent: 5}}"
+            f"a whole number from 1 to {MOST_REPETITIONS}, or {{at_least: 6, at_most: 40, until: decided}}"
         )
     return written
 

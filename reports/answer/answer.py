@@ -17,7 +17,7 @@ from owlt.reports.answer.sentences import (
 )
 from owlt.reports.answer.verdicts import Standing, Summary, Verdict, summaries_of, verdicts
 from owlt.reports.comparison.cells import Cell, Criterion, criteria_of, implementations_in, misleading_goodput
-from owlt.reports.comparison.choice import MARGIN
+from owlt.reports.comparison.choice import DEFAULT_RULE, Rule
 from owlt.reports.units import listed
 
 LEAST_P = 0.001
@@ -187,37 +187,36 @@ class Answer:
     """The answer of a sweep; the criterion to look at first is the first one."""
 
     sureness: str
-    margin: float
-    """The share of the best value by which an implementation may be behind."""
+    rule: Rule
     misleading: tuple[str, ...]
     """The implementations for which goodput misleads."""
     dimensions: tuple[Dimension, ...]
     by_criterion: tuple[CriterionAnswer, ...]
 
 
-def answer_of(cells: Sequence[Cell], margin: float = MARGIN, within_s: float | None = None) -> Answer | None:
+def answer_of(cells: Sequence[Cell], rule: Rule = DEFAULT_RULE, within_s: float | None = None) -> Answer | None:
     """The answer; None if there are not at least two implementations to compare. `within_s`: the time in which a file
     has to be delivered to count as delivered, by the criterion of the probability of delivery."""
     if len(implementations_in(cells)) < 2:
         return None
     dimensions = dimensions_of([cell.point for cell in cells])
     return Answer(
-        sureness=sureness(cells, margin),
-        margin=margin,
+        sureness=sureness(cells, rule),
+        rule=rule,
         misleading=tuple(misleading_goodput(cells)),
         dimensions=dimensions,
-        by_criterion=tuple(by_criterion(cells, criterion, margin) for criterion in criteria_of(cells, within_s)),
+        by_criterion=tuple(by_criterion(cells, criterion, rule) for criterion in criteria_of(cells, within_s)),
     )
 
 
-def by_criterion(cells: Sequence[Cell], criterion: Criterion, margin: float) -> CriterionAnswer:
+def by_criterion(cells: Sequence[Cell], criterion: Criterion, rule: Rule) -> CriterionAnswer:
     """The answer by one criterion."""
-    of_cells = verdicts(cells, criterion, margin)
+    of_cells = verdicts(cells, criterion, rule)
     summaries = summaries_of(of_cells)
     regions = regions_of(of_cells)
     return CriterionAnswer(
         criterion=criterion,
-        headline=headline(criterion, summaries, regions, margin),
+        headline=headline(criterion, summaries, regions, rule.margin),
         summaries=summaries,
         regions=tuple(RegionAnswer(region, tuple(region_sentences(region, criterion))) for region in regions),
         verdicts=tuple(of_cells),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from owlt.reports.answer.regions import Region, candidates_in, dimensions_of, place_text
 from owlt.reports.answer.verdicts import Standing, Summary, Verdict
 from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample
-from owlt.reports.comparison.choice import ERROR, least_repetitions_of
+from owlt.reports.comparison.choice import ERROR, Rule
 from owlt.reports.units import listed
 
 WITHOUT_DIFFERENCE = 0.01
@@ -127,12 +127,12 @@ def _cells(number: int) -> str:
     return "1 cell" if number == 1 else f"{number} cells"
 
 
-def sureness(cells: Sequence[Cell], margin: float) -> str:
+def sureness(cells: Sequence[Cell], rule: Rule) -> str:
     """How far the choice can be trusted, from the number of runs."""
     samples = [sample for cell in cells for sample in cell.samples.values()]
     most = max((sample.tried for sample in samples), default=0)
     implementations = max(len(cell.samples) for cell in cells)
-    least = least_repetitions_of(implementations)
+    least = rule.least_repetitions(implementations)
     if all(sample.is_determined for sample in samples):
         return f"The channel has no random errors, and all {most} runs of each in a cell have the same packets."
     if most < least:
@@ -143,7 +143,8 @@ def sureness(cells: Sequence[Cell], margin: float) -> str:
         )
     return (
         f"{_runs(samples, most)} of each in a cell. What is said of a cell as decided is wrong with a probability of "
-        f"at most {percent_text(ERROR)}. A difference from the best of up to {percent_text(margin)} does not matter."
+        f"at most {percent_text(ERROR)}. A difference from the best of up to {percent_text(rule.margin)} does not "
+        "matter."
     )
 
 

@@ -11,7 +11,7 @@ from math import inf, isfinite
 from typing import Literal
 
 from owlt.reports.comparison.cells import Cell, Criterion, Point, SampleNumbers
-from owlt.reports.comparison.choice import MARGIN, Standpoint, choose, least_repetitions_of
+from owlt.reports.comparison.choice import DEFAULT_RULE, Rule, Standpoint, choose
 from owlt.reports.comparison.estimates import Share, share
 
 Relation = Literal["best", "equivalent", "worse", "undecided", "undelivered", "not run"]
@@ -52,6 +52,8 @@ class Verdict:
     """A cell by one criterion."""
 
     point: Point
+    least_repetitions: int
+    """The runs of each without which no implementation can be excluded."""
     best: str | None
     """The implementation with the best value. None if no implementation delivered more than half of its files."""
     standings: tuple[Standing, ...]
@@ -77,11 +79,6 @@ class Verdict:
         """Whether there are candidates, and none of them is shown to be the best or equivalent to it."""
         return bool(self.undecided) and not self.leaders
 
-    @property
-    def least_repetitions(self) -> int:
-        """The runs of each without which no implementation can be excluded."""
-        return least_repetitions_of(sum(each.relation != "not run" for each in self.standings))
-
     def standing(self, name: str) -> Standing | None:
         """The standing of an implementation; None if it is not planned in the cell."""
         return next((each for each in self.standings if each.name == name), None)
@@ -90,28 +87,27 @@ class Verdict:
         return tuple(each.name for each in self.standings if each.relation in relations)
 
 
-def verdicts(cells: Sequence[Cell], criterion: Criterion, margin: float = MARGIN) -> list[Verdict]:
-    """The verdict on each cell. `margin`: the share by which an implementation may be behind the best."""
-    return [_verdict(cell, criterion, margin) for cell in cells]
+def verdicts(cells: Sequence[Cell], criterion: Criterion, rule: Rule = DEFAULT_RULE) -> list[Verdict]:
+    """The verdict on each cell."""
+    return [_verdict(cell, criterion, rule) for cell in cells]
 
 
-def _verdict(cell: Cell, criterion: Criterion, margin: float) -> Verdict:
+def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
     numbers = {name: criterion.numbers(sample) for name, sample in cell.samples.items()}
     eligible = [name for name, each in numbers.items() if each.tried and (criterion.is_share or _delivers(each))]
     eligible.sort(key=lambda name: _order_of(numbers[name], criterion), reverse=True)
     best = eligible[0] if eligible and numbers[eligible[0]].delivered else None
     standpoints: dict[str, Standpoint] = {}
     if best:
-        standpoints = choose({name: criterion.contestant(cell.samples[name]) for name in eligible}, best, margin)
+        standpoints = choose({name: criterion.contestant(cell.samples[name]) for name in eligible}, best, rule)
         if any(not each.tried for each in numbers.values()):
             standpoints = {name: each.as_undecided() for name, each in standpoints.items()}
     ranked = [*standpoints, *(name for name in numbers if name not in standpoints)]
-    least = least_repetitions_of(max(len(standpoints), 2))
     standings = []
     for name in ranked:
         standpoint = standpoints.get(name)
         behind, low, high = _behind(standpoint, criterion)
-        needed = standpoint.repetitions_needed(numbers[name].tried, least, margin) if standpoint else None
+        needed = standpoint.repetitions_needed(numbers[name].tried, len(standpoints), rule) if standpoint else None
         standings.append(
             Standing(
                 **vars(numbers[name]),
@@ -124,7 +120,8 @@ def _verdict(cell: Cell, criterion: Criterion, margin: float) -> Verdict:
                 repetitions_needed=needed,
             )
         )
-    return Verdict(cell.point, best, tuple(standings))
+    least = rule.least_repetitions(sum(each.tried > 0 for each in numbers.values()))
+    return Verdict(cell.point, least, best, tuple(standings))
 
 
 def _delivers(numbers: SampleNumbers) -> bool:

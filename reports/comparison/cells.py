@@ -16,7 +16,7 @@ from owlt.inputs.axes import AXES, CONDITIONS, fields_of
 from owlt.reports.comparison.choice import Contestant
 from owlt.reports.comparison.estimates import CONFIDENCE, Box, Interval, Level, PlainRun, levels, median_interval, share
 from owlt.reports.comparison.metrics import DELIVERED, MEASURES, METRICS, TIME_TO_DELIVERY, Metric
-from owlt.reports.results.columns import CHANCE
+from owlt.reports.results.columns import has_chance
 from owlt.reports.results.load import Results
 from owlt.reports.results.rows import Row
 from owlt.reports.units import measured_text
@@ -123,7 +123,7 @@ class Sample:
             len(self.delivered_rows) == len(self.rows)
             and len({row["seed"] for row in self.rows}) > 1
             and len({tuple(row[name] for name in OF_A_RUN) for row in self.rows}) == 1
-            and all(row["clock"] == "exact" and not any(row.get(name) for name in CHANCE) for row in self.rows)
+            and all(row["clock"] == "exact" and not has_chance(row) for row in self.rows)
         )
 
     def values(self, metric: Metric) -> list[float]:

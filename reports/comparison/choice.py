@@ -16,12 +16,12 @@ runs than that allows exclude nothing. Where values are at few levels, the bound
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 from math import ceil, comb, exp, floor, hypot, inf, isfinite, log, sqrt
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,17 +31,38 @@ from owlt.reports.comparison.estimates import CONFIDENCE, levels
 
 ERROR = 1 - CONFIDENCE
 """The probability of a wrong statement about a cell."""
-MARGIN = 0.01
-"""The share of the best value by which an implementation may be behind, unless the user states another."""
 MOST_EXACT = 40
 """With more values on a side, exact distributions take long and their normal approximation is as good."""
 MOST_REPETITIONS = 1000
 """The largest number of needed repetitions that is stated: a difference that needs more does not matter."""
 ROUNDING = 1e-9
 
+Name = TypeVar("Name", bound=Hashable)
 Position = Literal["take", "undecided", "excluded"]
 Scores = NDArray[np.float64]
 """One value for each run, at least 0, a higher one better; 0: the file was not delivered."""
+
+
+class Rule(NamedTuple):
+    """What a choice demands."""
+
+    margin: float = 0.01
+    """The share of the best value by which an implementation may be behind and still be taken."""
+    looks: int = 1
+    """How often the results decide whether more runs follow; each time has its part of the error."""
+
+    def level(self, implementations: int) -> float:
+        """The level of one comparison with the best among so many implementations."""
+        return ERROR / self.looks / max(implementations - 1, 1)
+
+    def least_repetitions(self, implementations: int) -> int:
+        """The least number of runs of each with which one of so many implementations can be excluded at all, if the
+        channel has random errors."""
+        level = self.level(implementations)
+        return next(n for n in range(2, 100) if max(0.5**n, 1 / comb(2 * n, n)) <= level)
+
+
+DEFAULT_RULE = Rule()
 
 
 class Contestant(NamedTuple):
@@ -73,30 +94,30 @@ class Standpoint:
         """The same if an implementation of the cell has no run yet, which may be better than all that may be taken."""
         return replace(self, position="undecided") if self.position == "take" else self
 
-    def repetitions_needed(self, n: int, least: int, margin: float) -> int | None:
+    def repetitions_needed(self, n: int, implementations: int, rule: Rule) -> int | None:
         """The runs of each after which it is decided, if the ratio is as it seems now, after n runs.
 
         None: it is decided, or is too close to the margin. The width of an interval is inverse to the root of n.
         """
         if self.position != "undecided":
             return None
-        if n < least:
+        if n < (least := rule.least_repetitions(implementations)):
             return least
-        edge = _log(1 - margin)
-        value, bound = _log(self.value), _log(self.low if self.value >= 1 - margin else self.high)
+        edge = _log(1 - rule.margin)
+        value, bound = _log(self.value), _log(self.low if self.value >= 1 - rule.margin else self.high)
         if not (isfinite(value) and isfinite(bound) and isfinite(edge)) or value == edge:
             return None
         needed = max(ceil(n * ((bound - value) / (edge - value)) ** 2), n + 1)
         return needed if needed <= MOST_REPETITIONS else None
 
 
-def choose(contestants: Mapping[str, Contestant], best: str, margin: float = MARGIN) -> dict[str, Standpoint]:
+def choose(contestants: Mapping[Name, Contestant], best: Name, rule: Rule) -> dict[Name, Standpoint]:
     """The position of each implementation that has runs; `best` is the one with the best value, of which the others'
     ratios are stated."""
     if len(contestants) < 2:
         return {name: Standpoint("take", 1.0, 1.0, 1.0, None) for name in contestants}
-    level = ERROR / (len(contestants) - 1)
-    pairs: dict[tuple[str, str], Bounded] = {}
+    level = rule.level(len(contestants))
+    pairs: dict[tuple[Name, Name], Bounded] = {}
     for one, other in combinations(contestants, 2):
         bounded = _shares if contestants[one].is_share else ratios
         pairs[one, other], pairs[other, one] = bounded(contestants[one], contestants[other], level)
@@ -109,7 +130,7 @@ def choose(contestants: Mapping[str, Contestant], best: str, margin: float = MAR
         value = 1.0 if name == best else pairs[name, best].value
         p_values = [each.p_behind for each in own if each.p_behind is not None]
         p = min(1.0, len(own) * min(p_values)) if p_values else None
-        position = _position(low, high[name], margin)
+        position = _position(low, high[name], rule.margin)
         standpoints[name] = Standpoint(position, value, min(low, value), max(high[name], value), p)
     return _reliable(standpoints, contestants)
 
@@ -120,7 +141,7 @@ def _position(low: float, high: float, margin: float) -> Position:
     return "excluded" if high < 1 - margin - ROUNDING else "undecided"
 
 
-def _reliable(standpoints: dict[str, Standpoint], contestants: Mapping[str, Contestant]) -> dict[str, Standpoint]:
+def _reliable(standpoints: dict[Name, Standpoint], contestants: Mapping[Name, Contestant]) -> dict[Name, Standpoint]:
     """The positions where, of several that may be taken, one that failed more often than another is undecided."""
     failed = {
         name: contestants[name].undelivered_share for name, each in standpoints.items() if each.position == "take"
@@ -307,14 +328,6 @@ def _exact_p(n: int, m: int, pairs: int) -> float:
     if max(n, m) > MOST_EXACT:
         return float(special.ndtr((pairs - n * m / 2) / sqrt(n * m * (n + m + 1) / 12)))
     return float(_distribution(n, m)[pairs])
-
-
-@lru_cache(maxsize=64)
-def least_repetitions_of(implementations: int) -> int:
-    """The least number of runs of each with which one of so many implementations can be excluded at all, if the channel
-    has random errors."""
-    level = ERROR / max(implementations - 1, 1)
-    return next(n for n in range(2, 100) if max(0.5**n, 1 / comb(2 * n, n)) <= level)
 
 
 def _log(value: float) -> float:

@@ -64,7 +64,7 @@ def draw_map(rows: Sequence[Row], specification: Specification, order: Sequence[
         raise ValueError(f"{specification.y.name}: no criterion")
     cells = cells_of(rows)
     dimensions = dimensions_of([cell.point for cell in cells])
-    shown = map_of(verdicts(cells, criterion, specification.margin), dimensions)
+    shown = map_of(verdicts(cells, criterion, specification.rule), dimensions)
     samples = [sample for cell in cells for sample in cell.samples.values()]
     looks = looks_of(list(dict.fromkeys([*order, *implementations_in(cells)])))
     with matplotlib.style.context([STYLE_NAME, cast(Any, font_style(specification.font_pt))]):

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from owlt.inputs.axes import AXES, BY_NAME, CONDITIONS, Axis
 from owlt.inputs.quantities import NAME, RATE
 from owlt.reports.comparison.cells import Sample
-from owlt.reports.comparison.choice import MARGIN
+from owlt.reports.comparison.choice import DEFAULT_RULE, Rule
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, TIME_TO_DELIVERY
 from owlt.reports.results.columns import COLUMNS
 from owlt.reports.results.rows import Row
@@ -227,8 +227,8 @@ class Specification:
     """The names of theories to draw, of `reports.drawing.theory_curves`; of a figure of goodput."""
     order: tuple[str, ...] = ()
     """Groups in the order that decides their looks; the others follow in the order of the rows."""
-    margin: float = MARGIN
-    """Of a map: the share by which an implementation may be behind the best."""
+    rule: Rule = DEFAULT_RULE
+    """Of a map: what the choice demands."""
     width_mm: float = WIDTHS_MM["ieee-column"]
     height_mm: float | None = None
     font_pt: float = 8.0

@@ -32,7 +32,7 @@ from owlt.reports.comparison.panels import (
     needs_listings,
     portraits,
 )
-from owlt.reports.comparison.stopping import REASONS, stops_of
+from owlt.reports.comparison.stopping import REASONS, rule_of, stops_of
 from owlt.reports.drawing.kept import KeptFigures
 from owlt.reports.drawing.link_boxes import boxes_of_links
 from owlt.reports.looks import NAMED, SERIES
@@ -222,7 +222,7 @@ def _answer(results: Results, cells: list[Cell]) -> _Section:
     """The first screen. Its texts have the labels of the implementations: so have its cells."""
     labels = results.labels
     cells = [Cell(cell.point, {labels[name]: each for name, each in cell.samples.items()}) for cell in cells]
-    answer = answer_of(cells, results.sweep.margin)
+    answer = answer_of(cells, rule_of(results.sweep))
     by_criterion = answer.by_criterion if answer else ()
     dimensions = dimensions_of([cell.point for cell in cells])
     theory = {(each.name, each.point): each for each in comparisons_of(cells)}

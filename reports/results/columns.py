@@ -6,6 +6,7 @@ names; a test compares them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from owlt.emulator.channel.impairment import CellKind
@@ -72,10 +73,15 @@ CHANCE = (
         f"{way}_{name}"
         for way in ("forward", "reverse")
         for name, key in LINK_FIELDS.items()
-        if impairments()[key].drawn_by
+        if impairments()[key].drawn_by or name == "error_pattern"  # it flips a bit that the seed chooses
     ),
 )
 """The columns with a value where a channel makes random choices, or may make them later."""
+
+
+def has_chance(row: Mapping[str, object]) -> bool:
+    """Whether the channel of a row of the table of runs makes random choices, or may make them later."""
+    return any(row.get(name) for name in CHANCE)
 
 
 def _of_a_link(name: str, way: str, words: str) -> Column:

@@ -166,11 +166,12 @@ def _planned(results: Results, point: Any, channel_key: str, run_id: str) -> Row
         "rtt_ns": sum(_delay_ns(link) for link in links.values()),
         "bypass": channel.bypass,
         "timeline": _timeline(channel),
-        **{f"{way}_{name}": value for way, link in links.items() for name, value in _of_link(link).items()},
+        **{f"{way}_{name}": value for way, link in links.items() for name, value in link_cells(link).items()},
     }
 
 
-def _of_link(link: Mapping[str, Any]) -> Row:
+def link_cells(link: Mapping[str, Any]) -> Row:
+    """The cells of a link in its written form, without the prefix of its direction."""
     return {name: _cell(link, field) for name, field in LINK_FIELDS.items()}
 
 

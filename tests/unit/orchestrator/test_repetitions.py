@@ -272,10 +272,10 @@ def written(directory: Path, text: str) -> Path:
     ("text", "words"),
     [
         ("{at_least: 6, at_most: 6, until_interval_percent: 5}", "at_most: got 6, expected more than 6"),
-        ("{at_least: 6, at_most: 40}", "repetitions.until_interval_percent: is missing"),
+        ("{at_least: 6, at_most: 40}", "'until' and 'until_interval_percent' are missing, expected one of them"),
         ("{at_least: 1, at_most: 40, until_interval_percent: 5}", "repetitions.at_least: got 1"),
         ("{at_least: 6, at_most: 40, until_interval_percent: 0}", "repetitions.until_interval_percent: got 0"),
-        ("{at_least: 6, at_most: 40, until: 5}", "repetitions.until: is not a known key"),
+        ("{at_least: 6, at_most: 40, until: 5}", "repetitions.until: got 5, expected one of decided"),
         ("many", "a whole number from 1 to 10000, or {at_least: 6"),
     ],
 )

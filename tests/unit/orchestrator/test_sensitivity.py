@@ -79,7 +79,7 @@ def test_a_stated_spread_gives_the_difference_and_the_repetitions_for_a_smaller_
     text = shown(of_six(10), parse_spread("5%"))
 
     assert "if it is 13 % (spread of the goodput 5 %); for 5 %, write 'repetitions: " in text
-    assert "write" not in shown(of_six(10), parse_spread("0.01"))
+    assert "write 'repetitions: 1" not in shown(of_six(10), parse_spread("0.01"))
 
 
 @pytest.mark.parametrize("text", ["5%", "5 %", "0.05", ".05"])
@@ -106,7 +106,7 @@ def test_the_spread_of_results_is_that_of_their_permutations(tmp_path: Path) -> 
 
 
 def test_identical_runs_show_any_difference() -> None:
-    assert shown(of_six(10), Spread(0.0, 0.0, source="r")) == (
+    assert list(decided(of_six(10), Spread(0.0, 0.0, source="r")).texts())[-1] == (
         "the runs of each cell are identical in r: any difference between 6 implementations shows"
     )
 
@@ -116,3 +116,24 @@ def test_two_repetitions_have_no_spread(tmp_path: Path) -> None:
 
     assert spread_of(tmp_path) is None
     assert spread_of(tmp_path / "missing") is None
+
+
+def test_a_plan_says_how_many_runs_repeat_what_is_known_and_how_to_skip_them() -> None:
+    (text,) = [each for each in shown(of_six(10)).split("\n") if "without random errors" in each]
+    rule = {"at_least": 7, "at_most": 10, "until": "decided"}
+
+    assert text.startswith(
+        "48 runs of channels without random errors add nothing"
+    )  # 6 times 8
+    assert text.endswith("write 'repetitions: {at_least: 7, at_most: 10, until: decided}'")
+    assert "48 runs of channels without random errors are skipped" in shown(of_six(rule))
+
+
+def test_on_another_clock_no_run_is_known_before() -> None:
+    assert decided(small_plan("skip", implementations=SIX, repetitions=10)).skippable == 0
+
+
+def test_two_repetitions_are_enough_if_nothing_is_left_to_chance() -> None:
+    plan = small_plan("exact", implementations=SIX, repetitions=2, packet_error_rate=0)
+
+    assert "warning" not in shown(plan)

@@ -18,7 +18,7 @@ from scipy import stats
 
 from owlt.reports.answer.verdicts import Verdict, verdicts
 from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Criterion, Point, Sample
-from owlt.reports.comparison.choice import ERROR, MARGIN, Contestant, Standpoint, choose, ratios
+from owlt.reports.comparison.choice import DEFAULT_RULE, ERROR, Contestant, Rule, Standpoint, choose, ratios
 from tests.unit.reports.conftest import measured_row
 
 Runs = Sequence[float | None]
@@ -203,7 +203,7 @@ def verdict_of(
         name: Sample(tuple(row(value, criterion, has_chance, seed) for seed, value in enumerate(of_name)))
         for name, of_name in runs.items()
     }
-    (verdict,) = verdicts([Cell(Point("", 1e6, 10**9, 10**6, 0.01), samples)], criterion, margin)
+    (verdict,) = verdicts([Cell(Point("", 1e6, 10**9, 10**6, 0.01), samples)], criterion, Rule(margin))
     return verdict
 
 
@@ -248,7 +248,7 @@ SWEEPS = 2000
 
 def is_wrong(positions: Mapping[str, str], behind: Mapping[str, float]) -> bool:
     """Whether something that is said of a cell is wrong; `behind`: the true ratio to the best of the others."""
-    edge = 1 - MARGIN
+    edge = 1 - DEFAULT_RULE.margin
     return any(
         (position == "take" and behind[name] < edge - 1e-4) or (position == "excluded" and behind[name] > edge + 1e-4)
         for name, position in positions.items()
@@ -272,7 +272,7 @@ def wrong_cells(
         truth = {name: (shapes[rng.integers(len(shapes))], np.log(rng.choice(RATIOS))) for name in names}
         runs = {name: np.exp(shape.draw(rng, n) + centre) for name, (shape, centre) in truth.items()}
         best = max(names, key=lambda name: np.median(runs[name]))
-        found = choose_in({name: Contestant(values) for name, values in runs.items()}, best)
+        found = choose_in({name: Contestant(values) for name, values in runs.items()}, best, DEFAULT_RULE)
         behind = {
             name: min(
                 float(np.exp(own[1] - other[1] + typical[own[0], other[0]]))
@@ -299,10 +299,12 @@ def test_at_most_five_percent_of_the_choices_in_simulated_sweeps_are_wrong() -> 
 
 
 def test_choosing_by_medians_alone_would_be_wrong_far_more_often() -> None:
-    def by_median(contestants: Mapping[str, Contestant], best: str) -> dict[str, Standpoint]:
+    def by_median(contestants: Mapping[str, Contestant], best: str, rule: Rule) -> dict[str, Standpoint]:
         medians = {name: float(np.median(each.scores)) for name, each in contestants.items()}
         return {
-            name: Standpoint("take" if medians[name] >= (1 - MARGIN) * medians[best] else "excluded", 1, 1, 1, None)
+            name: Standpoint(
+                "take" if medians[name] >= (1 - rule.margin) * medians[best] else "excluded", 1, 1, 1, None
+            )
             for name in contestants
         }
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from owlt.emulator.channel.channel_file import load_channel
 from owlt.inputs.sweep import Adaptive
-from owlt.reports.comparison.stopping import Stop, stop, stops_of, width_percent, with_due_runs
+from owlt.orchestrator.profiles.catalogue import channel_files
+from owlt.reports.comparison.stopping import Stop, stop, stops, stops_of, width_percent, with_due_runs
+from owlt.reports.results.columns import DIRECTIONS, has_chance
 from owlt.reports.results.load import load_results
+from owlt.reports.results.rows import link_cells
 from owlt.results.files import FAILURE_NAME
+from owlt.results.record import Permutation
 from tests.unit.reports.conftest import UNSUMMARISED, few, page_text, write_results
 
 RULE = Adaptive(at_least=3, at_most=8, until_interval_percent=10)
@@ -103,7 +111,9 @@ def test_a_run_that_is_not_analysed_yet_leaves_its_permutation_open(tmp_path: Pa
 def test_the_page_has_the_rule_and_the_decision_for_each_permutation(tmp_path: Path) -> None:
     text = page_text(adaptive(tmp_path / "results", recorded=7))
 
-    assert "2 to 30 of each of 2 permutations, until the interval of the median goodput is 1 % wide" in text
+    assert (
+        "2 to 30 repetitions, until the interval of the median goodput is 1 % wide, of each of 2 permutations" in text
+    )
     assert text.count("<td>more repetitions are due</td>") == 1
     assert text.count("<td>the interval is narrow enough</td>") == 1
 
@@ -113,3 +123,80 @@ def test_a_fixed_number_of_repetitions_needs_no_decision(tmp_path: Path) -> None
 
     assert stops_of(loaded) == {}
     assert with_due_runs(loaded, {}) == loaded
+
+
+# Until the choice is decided
+
+FAST = [1.0 + 0.001 * number for number in range(20)]
+
+
+def decisions(
+    runs: Mapping[str, Sequence[float | None]], has_chance: bool = True, clock: str = "exact"
+) -> dict[str, tuple[int, str]]:
+    """The repetitions and the reason of each implementation of a cell that is looked at after 7, 11 and 20."""
+    sweep = few(repetitions={"at_least": 7, "at_most": 20, "until": "decided"}, clock=clock)
+    points = {
+        name: Permutation(
+            implementation=name, file_size_bytes=1000, rate_bps=1e6, delay_ns=10**6, packet_error_rate=0.1
+        )
+        for name in runs
+    }
+    found = stops(sweep, {points[name]: goodputs(*of_name) for name, of_name in runs.items()}, lambda _: has_chance)
+    return {name: (found[point].repetitions, found[point].reason) for name, point in points.items()}
+
+
+def scaled(factor: float, number: int) -> list[float]:
+    return [factor * value for value in FAST[:number]]
+
+
+def test_the_repetitions_of_a_cell_end_when_it_is_shown_what_may_be_taken() -> None:
+    assert decisions({"a": scaled(1, 7), "b": scaled(0.5, 7)}) == {"a": (7, "decided"), "b": (7, "decided")}
+
+
+def test_an_excluded_implementation_ends_before_those_that_are_undecided() -> None:
+    wide = [1.0, 1.4, 0.8, 1.2, 0.9, 1.3, 1.1]
+    found = decisions({"a": wide, "b": [1.05 * value for value in reversed(wide)], "c": scaled(0.1, 7)})
+
+    assert found == {"a": (11, "open"), "b": (11, "open"), "c": (7, "decided")}
+
+
+def test_an_undecided_cell_ends_at_the_bound() -> None:
+    wide = [1.0, 1.4, 0.8, 1.2, 0.9, 1.3, 1.1, 1.0, 0.95, 1.15] * 2
+
+    assert decisions({"a": wide, "b": wide[::-1]}) == {"a": (20, "bound"), "b": (20, "bound")}
+
+
+def test_without_random_errors_two_identical_runs_are_enough() -> None:
+    runs = {"a": [1.0, 1.0], "b": [0.9, 0.9]}
+
+    assert decisions(runs, has_chance=False) == {"a": (2, "identical"), "b": (2, "identical")}
+    assert decisions(runs) == {"a": (7, "open"), "b": (7, "open")}
+    assert decisions(runs, has_chance=False, clock="real") == {"a": (7, "open"), "b": (7, "open")}
+
+
+def test_runs_that_differ_without_random_errors_are_repeated() -> None:
+    assert decisions({"a": [1.0, 1.0], "b": [0.9, 0.8]}, has_chance=False) == {"a": (2, "identical"), "b": (7, "open")}
+
+
+def test_one_that_delivers_half_of_its_files_ends() -> None:
+    found = decisions({"a": scaled(1, 7), "b": [1.0, None, None, None, 1.0, None, 1.0], "c": scaled(1.002, 7)})
+
+    assert found["b"] == (7, "undelivered")
+
+
+@pytest.mark.parametrize("keys", [{}, {"until": "decided", "until_interval_percent": 5}])
+def test_one_of_both_ends_is_needed(keys: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="until_interval_percent"):
+        Adaptive.model_validate({"at_least": 6, "at_most": 20, **keys})
+
+
+def test_no_channel_that_makes_random_choices_has_columns_without_them() -> None:
+    channels = [load_channel(path).channel for path in channel_files()]
+    fixed = [channel for channel in channels if channel.timeline is None]
+    of_columns = [
+        has_chance({f"{way}_{name}": cell for way in DIRECTIONS for name, cell in link_cells(wire[way]).items()})
+        for wire in (channel.to_wire() for channel in fixed)
+    ]
+
+    assert all(found or not channel.draws for found, channel in zip(of_columns, fixed, strict=True))
+    assert {True, False} == set(of_columns)
