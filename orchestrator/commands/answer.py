@@ -94,17 +94,15 @@ def _chosen(result: Answer, criterion: str) -> CriterionAnswer:
 
 
 def _summary_cells(chosen: CriterionAnswer, place: int) -> tuple[str, ...]:
-    from owlt.reports.answer.sentences import percent_text
+    from owlt.reports.answer.sentences import farthest_text
 
     summary = chosen.summaries[place]
-    sign = "-" if chosen.criterion.higher_is_better else "+"
-    doubt = "" if summary.is_farthest_shown else " ?"
     undelivered = summary.undelivered
     return (
         summary.name,
         f"{summary.led} of {summary.planned}",
         f"{summary.undecided}" if summary.undecided else "",
-        "" if summary.farthest is None else f"{sign}{percent_text(summary.farthest)}{doubt}",
+        farthest_text(summary, chosen.criterion),
         f"{undelivered.count} of {undelivered.n}" if undelivered else "",
     )
 

@@ -89,8 +89,10 @@ def _recommended_first(first: _Named, criterion: Criterion, cells: int, implemen
 
 
 def _best_or_close(criterion: Criterion, margin: float) -> str:
-    unit = " points" if criterion.is_share else ""
-    amount = percent_text(margin).removesuffix(" %") + unit if unit else percent_text(margin)
+    amount = percent_text(margin)
+    if criterion.is_share:
+        number = amount.removesuffix(" %")
+        amount = f"{number} percentage point{'' if number == '1' else 's'}"
     return f"the {criterion.best}" + (f", or one within {amount} of it" if margin else "")
 
 
@@ -389,6 +391,13 @@ def _signed_interval(standing: Standing, criterion: Criterion) -> str:
 
 def _doubt(standing: Standing) -> str:
     return " ?" if standing.relation == "undecided" else ""
+
+
+def farthest_text(summary: Summary, criterion: Criterion) -> str:
+    """How far behind the best at most, where an implementation may not be taken; "" if there is no such place."""
+    if summary.farthest is None:
+        return ""
+    return f"{difference_of(summary.farthest, criterion)}{'' if summary.is_farthest_shown else ' ?'}"
 
 
 def difference_of(share_behind: float, criterion: Criterion) -> str:

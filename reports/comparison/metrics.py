@@ -73,7 +73,9 @@ class Metric:
     def quantity_text(self, value: float) -> str:
         """A value in its present unit, written with the unit that suits it: "832.9 kbit/s"."""
         shown = self.scaled(value)
-        return f"{shown.text(value * self.per_unit / shown.per_unit)} {shown.unit}".rstrip()
+        text = shown.text(value * self.per_unit / shown.per_unit)
+        unit = "packet" if (text, shown.unit) == ("1", "packets") else shown.unit
+        return f"{text} {unit}".rstrip()
 
     def cell_text(self, value: float) -> str:
         """A value in a table whose head has the unit; with a unit of its own if it is too small for that one."""

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from owlt.reports.answer.answer import answer_of
 from owlt.reports.answer.assertions import findings_of
 from owlt.reports.answer.regions import dimensions_of, map_of, place_text
-from owlt.reports.answer.sentences import percent_text, spread_text
+from owlt.reports.answer.sentences import farthest_text, percent_text, spread_text
 from owlt.reports.answer.verdicts import Verdict
 from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, criteria_of
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
@@ -249,6 +249,7 @@ def _answer(results: Results, cells: list[Cell]) -> _Section:
         "series_of": {labels[name]: number for name, number in results.series.items()},
         "cell_quantity": _cell_quantity,
         "cell_spread": spread_text,
+        "farthest": farthest_text,
         "cell_place": partial(place_text, dimensions=dimensions),
         "many_lines": MANY_LINES,
         "most_lines": MOST_LINES,

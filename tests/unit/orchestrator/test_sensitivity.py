@@ -122,9 +122,7 @@ def test_a_plan_says_how_many_runs_repeat_what_is_known_and_how_to_skip_them() -
     (text,) = [each for each in shown(of_six(10)).split("\n") if "without random errors" in each]
     rule = {"at_least": 7, "at_most": 10, "until": "decided"}
 
-    assert text.startswith(
-        "48 runs of channels without random errors add nothing"
-    )  # 6 times 8
+    assert text.startswith("48 runs of channels without random errors add nothing")  # 6 times 8
     assert text.endswith("write 'repetitions: {at_least: 7, at_most: 10, until: decided}'")
     assert "48 runs of channels without random errors are skipped" in shown(of_six(rule))
 
