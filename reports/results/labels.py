@@ -61,11 +61,12 @@ def _varied(name: str) -> list[str]:
 
 
 def _chosen(name: str, profile: Implementation) -> str:
-    """The values of the parameters that a sweep varies, to follow the title."""
+    """The values of the parameters that a sweep varies, and the directory of one that is not pooled with others."""
     values = {key: as_text(profile.parameters[key]) for key in _varied(name) if key in profile.parameters}
     control = values.pop(CONGESTION_CONTROL, None)
     others = [_value(key, text) for key, text in values.items()]
-    return ", ".join([f" {_congestion_control(control)}" if control else "", *others])
+    of_directory = "".join(f" ({part[3:]})" for part in name.split("+")[1:] if part.startswith("in="))
+    return ", ".join([f" {_congestion_control(control)}" if control else "", *others]) + of_directory
 
 
 def _congestion_control(name: str) -> str:

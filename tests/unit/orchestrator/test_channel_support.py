@@ -20,7 +20,7 @@ def test_a_sweep_that_no_cell_can_be_performed_of_is_refused_with_what_is_missin
     (mistake,) = unsupported_channels(resolve(DEMO, in_lab=True), WITHOUT_NETEM, "rack1-emulator")
 
     assert mistake.problem == (
-        "demo needs netem at rack1-emulator: 48 of 48 cells have a delay, a rate, or packet errors, losses or "
+        "demo needs netem at rack1-emulator: 24 of 24 cells have a delay, a rate, or packet errors, losses or "
         "duplicates, and the kernel there, Linux in memory, does not have netem (no module)"
     )
     assert "modprobe sch_netem" in mistake.fix

@@ -30,7 +30,7 @@ def test_an_implementation_profile_loads(path: Path) -> None:
 def test_the_demo_is_144_runs() -> None:
     sweep = load_sweep(PROFILES / "sweeps" / "demo.yaml")
 
-    assert len(plan_sweep(sweep, implementations_of(sweep)).runs) == 144
+    assert len(plan_sweep(sweep, implementations_of(sweep)).runs) == 288
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
