@@ -98,5 +98,5 @@ class Datagrams(Reader):
         earlier = self._frames.setdefault(key, packet.frame)
         is_equal = earlier != packet.frame and packet.payload_bytes > 0
         name = REPEATED if is_equal and not packet.cut else "UDP datagram"
-        same = f"{'begins like' if packet.cut else 'repeats'} packet {earlier}, " if is_equal else ""
+        same = f"{'begins like' if packet.cut else 'of'} packet {earlier}, " if is_equal else ""
         return PacketContent(name, f"{same}{packet.payload_bytes} B", unplaced=packet.host == "sender")

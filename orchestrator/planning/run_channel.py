@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec, LinkSpec, Step
-from owlt.inputs.axes import AXES, BOTH_WAYS
+from owlt.inputs.axes import AXES, BOTH_WAYS, QUEUE
 from owlt.inputs.mistake import Mistake
 from owlt.inputs.sweep import Sweep
 from owlt.inputs.validation import mistakes_in
@@ -41,7 +41,7 @@ def channel_at(point: Permutation, sweep: Sweep, profile: ChannelSpec | None) ->
 
 def _given(point: Permutation, sweep: Sweep, way: str) -> dict[str, Any]:
     """The values of a link that the sweep gives."""
-    queue = {} if sweep.queue_packets is None else {"queue_packets": sweep.queue_packets}
+    queue = {} if (packets := sweep.queue_of(way)) is None else {QUEUE: packets}
     return {
         AXES[key].field: AXES[key if sweep.gives(key) else f"{way}_{key}"].of(point)
         for key in BOTH_WAYS

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.axes import QUEUE, WAYS
 from owlt.inputs.mistake import Mistake, ResultsConflict
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.own_version import own_version
@@ -156,7 +157,7 @@ def _changed_channels(
         if channels.get(run["channel_key"]) != plan.channels[new[run_id].channel_key]
     ]
     if changed:
-        queue = _changed_keys(there["sweep"], here["sweep"], "queue_packets")
+        queue = _changed_keys(there["sweep"], here["sweep"], QUEUE, *(f"{way}_{QUEUE}" for way in WAYS))
         why = "; ".join(queue) or "a channel profile has changed"
         yield f"{why}: {_named(changed)} would change"
 

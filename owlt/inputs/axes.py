@@ -109,6 +109,9 @@ LOADS = ("file_size", "duration")
 """The axes of the load (a file, or a duration): a sweep has one of them."""
 CONDITIONS = tuple(sorted(AXES.keys() - {"implementations"}, key=lambda key: (key in LOADS, [*AXES].index(key))))
 """The axes of a cell, which implementations share: the channel, then the load."""
+QUEUE = "queue_packets"
+DIRECTED = (*BOTH_WAYS, QUEUE)
+"""The keys of a sweep that may have a value for each direction."""
 OF_THE_LINK = tuple(key for key, axis in AXES.items() if (axis.both or key) in BOTH_WAYS)
 """The axes of both directions, and those of one."""
 QUANTITIES = tuple(key for key, axis in AXES.items() if axis.quantity is not NAME)

@@ -26,7 +26,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
 
-from owlt.inputs.axes import AXES, BOTH_WAYS, WAYS
+from owlt.inputs.axes import AXES, DIRECTED, WAYS
 from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
 from owlt.inputs.quantities import (
     DELAY,
@@ -109,7 +109,7 @@ def in_directions(written: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict
     together: list[dict[str, Any]] = []
     for key, values in written.items():
         listed = values if isinstance(values, list) else [values]
-        if key not in BOTH_WAYS or not any(map(is_pair, listed)):
+        if key not in DIRECTED or not any(map(is_pair, listed)):
             axes[key] = values
             continue
         for way in WAYS:
@@ -140,7 +140,7 @@ def _pair(key: str, written: Any, place: tuple[int, ...]) -> Mapping[str, Any]:
         where: tuple[str | int, ...] = (key, *place, way) if is_pair(written) else (key, *place)
         if not isinstance(value, list | Mapping):
             with keys_below(*where):
-                AXES[key].quantity.parse(value)
+                (AXES[key].quantity if key in AXES else NUMBER).parse(value)
         elif place:
             fix = f"'forward_{key}' and 'reverse_{key}' take lists and ranges"
             raise Invalid(Mistake(got(value), "one value of each direction", fix, Place(key=where)))
@@ -290,6 +290,14 @@ def _pair_schema(value: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON Schema of values for each direction; `value` is that of one."""
     properties = {way: dict(value) for way in WAYS}
     return {"type": "object", "properties": properties, "required": [*WAYS], "additionalProperties": False}
+
+
+class OrPair:
+    """A value that may also be written for each direction of a link."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        one = handler(core)["anyOf"][0]
+        return {"anyOf": [one, _pair_schema(one)]}
 
 
 def _percent_read(value: object) -> object:

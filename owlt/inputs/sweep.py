@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from owlt.inputs.axes import BOTH_WAYS, LOADS, WAYS
+from owlt.inputs.axes import BOTH_WAYS, DIRECTED, LOADS, QUEUE, WAYS
 from owlt.inputs.axis_values import (
     Axis,
     Delay,
@@ -22,6 +22,7 @@ from owlt.inputs.axis_values import (
     Name,
     OneOrByAxis,
     OneOrMany,
+    OrPair,
     Parameter,
     ProbabilityAxis,
     ProbabilityOneWay,
@@ -277,8 +278,16 @@ class Sweep(BaseModel):
         Field(ge=0, le=50, description="how far behind the best an implementation may be and still be taken"),
     ] = 1
     queue_packets: Annotated[
-        int | None, Field(ge=1, description="capacity of the bottleneck's queue in each direction, in packets")
+        int | None,
+        OrPair(),
+        Field(ge=1, description="capacity of the bottleneck's queue in each direction, in packets"),
     ] = None
+    forward_queue_packets: Annotated[int | None, Field(ge=1, description="the same from sender to receiver only")] = (
+        None
+    )
+    reverse_queue_packets: Annotated[int | None, Field(ge=1, description="the same from receiver to sender only")] = (
+        None
+    )
     certify: Annotated[
         bool, Field(description="certify each channel before its first run; runs on a channel that fails are suspect")
     ] = True
@@ -342,7 +351,7 @@ class Sweep(BaseModel):
         ]
         mistakes += [
             Mistake("is given twice", "each axis once", f"write 'forward_{key}' and 'reverse_{key}', or '{key}'", place)
-            for key in BOTH_WAYS
+            for key in DIRECTED
             for way in WAYS
             if self.gives(key) and self.gives(f"{way}_{key}")
             for place in [Place(key=(f"{way}_{key}",))]
@@ -381,6 +390,10 @@ class Sweep(BaseModel):
     def gives_way(self, way: str, axis: str) -> bool:
         """Whether the sweep has values of an axis of a link in a direction, for both or for this one."""
         return self.gives(axis) or self.gives(f"{way}_{axis}")
+
+    def queue_of(self, way: str) -> int | None:
+        """The capacity of the queue of a direction, in packets; None: the channel's."""
+        return self.queue_packets or getattr(self, f"{way}_{QUEUE}")
 
     @property
     def channel_names(self) -> tuple[str, ...]:

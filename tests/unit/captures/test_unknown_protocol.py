@@ -37,8 +37,8 @@ def test_a_datagram_that_is_equal_to_an_earlier_one_of_its_host_names_it() -> No
     assert [read(payload, frame, reader) for frame, payload in ((1, b"a"), (4, b"bc"), (7, b"a"), (9, b"a"))] == [
         ("UDP datagram", "1 B"),
         ("UDP datagram", "2 B"),
-        ("UDP repeat", "repeats packet 1, 1 B"),
-        ("UDP repeat", "repeats packet 1, 1 B"),
+        ("UDP repeat", "of packet 1, 1 B"),
+        ("UDP repeat", "of packet 1, 1 B"),
     ]
     assert read(b"a", 10, reader, "receiver") == ("UDP datagram", "1 B")
 

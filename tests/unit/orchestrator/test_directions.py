@@ -86,6 +86,11 @@ def test_an_unlimited_reverse_rate_survives_a_file(planned: Planned) -> None:
     assert (point.slug, AXES["reverse_rate"].of(point)) == ("cfdp_1kB_10Mbps_25ms_per0_reverse-unlimited", None)
 
 
+def test_the_queues_of_the_directions_may_differ(planned: Planned) -> None:
+    assert links(planned(PLAIN + "queue_packets: {forward: 50, reverse: 9}\n"), "queue_packets") == [(50, 9)]
+    assert links(planned(PLAIN + "reverse_queue_packets: 9\n"), "queue_packets") == [(1000, 9)]
+
+
 def test_runs_are_selected_by_a_direction(planned: Planned) -> None:
     plan = planned(HEAD + DELAY + ERRORS + "rate: [10 Mbit/s, {forward: 10 Mbit/s, reverse: 64 kbit/s}]\n")
 
@@ -127,6 +132,8 @@ def test_cells_show_directions_only_where_they_differ(planned: Planned) -> None:
         ("rate: {forward: 1 bit/s, reverse: 1 bit/s}\nreverse_rate: 1 kbit/s\n", "reverse_rate: is given twice"),
         ("forward_rate: 1 Mbit/s\n", "reverse_rate: got none"),
         ("delay: 1 s\n", "rate: got none"),
+        ("rate: 1 Mbit/s\nqueue_packets: {forward: 5}\n", "queue_packets: got {'forward': 5}, expected both"),
+        ("rate: 1 Mbit/s\nqueue_packets: 5\nforward_queue_packets: 6\n", "forward_queue_packets: is given twice"),
         (
             "rate: 1 Mbit/s\nexclude: {rate: [{forward: 1 Mbit/s, reverse: 1 Mbit/s}]}\n",
             "a list of pairs for forward_rate and reverse_rate",
