@@ -347,7 +347,7 @@ def spread_text(standing: Standing, criterion: Criterion) -> str:
     """How the runs of an implementation vary: "identical in all 10 runs", "1.31 to 1.38", with runs at each level."""
     text = criterion.metric.quantity_text
     if standing.is_identical:
-        return f"identical in all {standing.n} runs"
+        return "identical in both runs" if standing.n == 2 else f"identical in all {standing.n} runs"
     interval = "" if standing.interval is None else f"{text(standing.interval.low)} to {text(standing.interval.high)}"
     if not standing.levels or standing.mean is None:
         return interval

@@ -52,6 +52,7 @@ from owlt.reports.page.tables import (
     glance_tables,
     ledger_rows,
     outcome_counts,
+    passes_of,
     shown_ledger_columns,
     shown_outcomes,
     tcp_cells,
@@ -241,6 +242,7 @@ def _answer(results: Results, cells: list[Cell]) -> _Section:
             )
         },
         "dimensions": dimensions,
+        "passes": passes_of(cells, dimensions),
         "changes": {
             channel.name: outage_words(channel.specified)
             for channel in results.distinct_channels

@@ -1,4 +1,4 @@
-"""The medians in one table: implementations as columns if there are few, as rows if there are many."""
+"""The tables of the page: medians, with implementations as columns if there are few, else as rows; files in a pass."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
-from statistics import fmean
+from statistics import fmean, median
 from typing import Literal
 
 from owlt.captures.accounting.ledger import Ledger
-from owlt.reports.comparison.cells import box_of
-from owlt.reports.comparison.estimates import Box
+from owlt.reports.answer.regions import Dimension
+from owlt.reports.comparison.cells import Cell, Sample, box_of, implementations_in
+from owlt.reports.comparison.estimates import Box, share
 from owlt.reports.comparison.grid import Grid
-from owlt.reports.comparison.metrics import METRICS, Metric, shown_in
+from owlt.reports.comparison.metrics import METRICS, TIME_TO_DELIVERY, Metric, shown_in
 from owlt.reports.looks import NAMED
 from owlt.reports.results.channels import channel_head
 from owlt.reports.results.load import Results, Run
@@ -345,3 +346,49 @@ def _at_most(count: str, runs: Iterable[TcpRun]) -> str:
 
 def _percent_text(value: float) -> str:
     return tick_text(float(f"{value:.3g}"))
+
+
+@dataclass(frozen=True)
+class PassRow:
+    """One cell: its values of the dimensions in words, and the times to delivery in s with the number of runs that have
+    a result, for each implementation."""
+
+    places: tuple[str, ...]
+    samples: tuple[tuple[tuple[float, ...], int], ...]
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The times of all cells. `length_s` is that of the pass to show first."""
+
+    names: tuple[str, ...]
+    rows: tuple[PassRow, ...]
+    length_s: float
+
+    def text(self, times_s: Sequence[float], tried: int) -> str:
+        """The files delivered in the pass to show first: "9 of 10 (60 to 98 %)"; "–": no run has a result."""
+        found = share(sum(time_s <= self.length_s for time_s in times_s), tried)
+        if found is None:
+            return "–"
+        return f"{found.count} of {tried} ({100 * found.low:.0f} to {100 * found.high:.0f} %)"
+
+
+def passes_of(cells: Sequence[Cell], dimensions: Sequence[Dimension]) -> Passes | None:
+    """The times of a sweep; None if no file was delivered. The pass to show first has the median time, rounded up."""
+    names = tuple(implementations_in(cells))
+    rows = tuple(
+        PassRow(
+            tuple(dimension.text(dimension.of(cell.point)) for dimension in dimensions),
+            tuple(_times(cell.samples.get(name)) for name in names),
+        )
+        for cell in cells
+    )
+    times_s = [time_s for row in rows for of_sample, _ in row.samples for time_s in of_sample]
+    return Passes(names, rows, float(f"{1.05 * median(times_s):.2g}")) if times_s else None
+
+
+def _times(sample: Sample | None) -> tuple[tuple[float, ...], int]:
+    if sample is None:
+        return (), 0
+    times_s = [time_s for row in sample.delivered_rows if (time_s := TIME_TO_DELIVERY.of_row(row)) is not None]
+    return tuple(sorted(times_s)), sample.tried

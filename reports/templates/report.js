@@ -118,7 +118,7 @@ const owlt = (() => {
       const find = criterion.querySelector(".find");
       const isOnly = Boolean(find && find.querySelector("input").checked);
       const rows = [...criterion.querySelectorAll(".lines-of-cells tbody tr")];
-      for (const row of rows) {
+      for (const row of [...rows, ...criterion.querySelectorAll(".passes tbody tr")]) {
         const places = [...row.cells].slice(0, values.length).map((cell) => cell.textContent.trim());
         const isChosen = matches(places, values);
         row.hidden = isOnly && !isChosen;
@@ -149,6 +149,25 @@ const owlt = (() => {
       cell.addEventListener("click", () => choose(JSON.parse(cell.dataset.places)));
     }
     show();
+  }
+
+  // The files that were delivered within a time, with the interval of Wilson at 95 %.
+  function fitInto(lengthS) {
+    const z2 = 1.959964 ** 2;
+    for (const cell of document.querySelectorAll(".passes td[data-tried]")) {
+      const n = Number(cell.dataset.tried);
+      const k = cell.dataset.times.split(" ").filter((time) => time && Number(time) <= lengthS).length;
+      const middle = (k + z2 / 2) / (n + z2);
+      const half = Math.sqrt(z2 * ((k * (n - k)) / n + z2 / 4)) / (n + z2);
+      const [low, high] = [middle - half, middle + half].map((bound) => Math.abs(100 * bound).toFixed(0));
+      cell.textContent = `${k} of ${n} (${low} to ${high} %)`;
+    }
+  }
+
+  function passes() {
+    for (const input of document.querySelectorAll(".pass-length input")) {
+      input.addEventListener("input", () => input.checkValidity() && fitInto(input.valueAsNumber));
+    }
   }
 
   // An explanation opens beside its button: on hover too.
@@ -199,6 +218,7 @@ const owlt = (() => {
     if (document.documentElement.dataset.print === "all") unfold();
     document.getElementById("with-appendix").addEventListener("change", (event) => printAll(event.target.checked));
     find();
+    passes();
     explain();
     follow();
   });

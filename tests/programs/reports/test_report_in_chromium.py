@@ -132,6 +132,25 @@ def test_a_link_is_chosen_for_all_criteria(whole_report: str, tab: Page) -> None
     assert tab.messages == []
 
 
+def test_another_length_of_a_pass_counts_the_files_again_as_the_report_does(report: str, tab: Page) -> None:
+    tab.open(report)
+    texts = "[...document.querySelectorAll('.passes td')].map((cell) => cell.textContent)"
+    before = tab.evaluate(texts)
+    fill = """(length) => {
+      const input = document.querySelector('.pass-length input');
+      input.value = length ?? input.defaultValue;
+      input.dispatchEvent(new Event('input'));
+    }"""
+
+    tab.evaluate(f"({fill})('0')")
+    none = tab.evaluate(texts)
+    tab.evaluate(f"({fill})()")
+
+    assert all(text.startswith("0 of ") for text in none)
+    assert any(not text.startswith("0 of ") for text in before)
+    assert tab.evaluate(texts) == before
+
+
 def test_a_cell_of_the_map_shows_its_link_which_is_loaded_first(report: str, tab: Page) -> None:
     tab.open(report)
     tab.evaluate("document.querySelector('.map .cell').focus()")

@@ -11,8 +11,11 @@ from urllib.parse import unquote
 import pytest
 
 from owlt.emulator.certification.certificate import Check
+from owlt.reports.answer.regions import dimensions_of
+from owlt.reports.comparison.cells import cells_of
 from owlt.reports.page.parts import page_script
 from owlt.reports.page.provenance import digest_of_profile
+from owlt.reports.page.tables import Passes, passes_of
 from owlt.reports.results.load import load_results
 from tests.unit.reports.conftest import (
     FAILED,
@@ -358,3 +361,19 @@ def test_a_median_of_runs_at_few_levels_is_marked(tmp_path: Path) -> None:
             (path / "summary.json").write_text(json.dumps(changed))
 
     assert page_text(directory).count("‡</sup>") > marks
+
+
+def test_the_files_that_fit_into_a_pass_are_stated_with_an_interval() -> None:
+    passes = Passes(("ltp",), (), length_s=2.0)
+
+    assert passes.text((1.0, 2.0, 2.1), 4) == "2 of 4 (15 to 85 %)"
+    assert passes.text((), 0) == "–"
+
+
+def test_the_pass_to_show_first_is_as_long_as_the_median_transfer(tmp_path: Path) -> None:
+    cells = cells_of(load_results(write_results(tmp_path, few(repetitions=2))).rows)
+    passes = passes_of(cells, dimensions_of([cell.point for cell in cells]))
+
+    assert passes is not None
+    times_s = sorted(time_s for row in passes.rows for of_sample, _ in row.samples for time_s in of_sample)
+    assert times_s[len(times_s) // 2 - 1] <= passes.length_s <= times_s[-1]
