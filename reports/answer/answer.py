@@ -9,9 +9,9 @@ from typing import Literal, get_args
 
 from owlt.reports.answer.regions import Dimension, Region, dimensions_of, regions_of
 from owlt.reports.answer.sentences import (
+    difference_of,
     difference_text,
     headline,
-    percent_text,
     region_sentences,
     sureness,
 )
@@ -85,7 +85,7 @@ def _place(verdict: Verdict, dimensions: Sequence[Dimension]) -> list[int]:
 def _line(verdict: Verdict, first: Sequence[str], dimensions: Sequence[Dimension], criterion: Criterion) -> Line:
     names = tuple(sorted(verdict.candidates, key=lambda name: name not in first))
     rest = [each for each in verdict.standings if each.name not in names]
-    sureness, why = _sureness(verdict, rest)
+    sureness, why = _sureness(verdict, rest, criterion)
     return Line(
         verdict=verdict,
         places=tuple(dimension.text(dimension.of(verdict.point)) for dimension in dimensions),
@@ -98,7 +98,7 @@ def _line(verdict: Verdict, first: Sequence[str], dimensions: Sequence[Dimension
     )
 
 
-def _sureness(verdict: Verdict, rest: Sequence[Standing]) -> tuple[Sureness, str]:
+def _sureness(verdict: Verdict, rest: Sequence[Standing], criterion: Criterion) -> tuple[Sureness, str]:
     if verdict.best is None:
         return "sure", "none delivered more than half of its files"
     missing = [each.name for each in verdict.standings if each.relation == "not run"]
@@ -111,7 +111,7 @@ def _sureness(verdict: Verdict, rest: Sequence[Standing]) -> tuple[Sureness, str
         runs = "one run" if most == 1 else f"{most} runs"
         return "not sure", f"{runs} of each; at least {verdict.least_repetitions} are needed"
     if verdict.is_undecided:
-        return ("partly sure" if shown else "not sure"), "; ".join([*reasons, _undecided(verdict)])
+        return ("partly sure" if shown else "not sure"), "; ".join([*reasons, _undecided(verdict, criterion)])
     return "sure", "; ".join(reasons)
 
 
@@ -130,10 +130,14 @@ def _reasons(verdict: Verdict, shown: Sequence[Standing]) -> Iterator[str]:
         yield "all are shown to be equivalent"
 
 
-def _undecided(verdict: Verdict) -> str:
+def _amount(share: float, criterion: Criterion) -> str:
+    return difference_of(max(share, 0), criterion).lstrip("+−")
+
+
+def _undecided(verdict: Verdict, criterion: Criterion) -> str:
     best = verdict.standing(verdict.best) if verdict.best else None
     bound = None if best is None else best.behind_high
-    most = "" if bound is None else f": {verdict.best} is at most {percent_text(max(bound, 0))} behind the best"
+    most = "" if bound is None else f": {verdict.best} is at most {_amount(bound, criterion)} behind the best"
     needed = [each.repetitions_needed for each in verdict.standings if each.repetitions_needed]
     more = f" ({max(needed)} repetitions would decide it, if the differences are as they seem)" if needed else ""
     return f"undecided between {listed(list(verdict.undecided))}{most}{more}"

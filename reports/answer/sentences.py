@@ -29,6 +29,8 @@ def headline(criterion: Criterion, summaries: Sequence[Summary], regions: Sequen
     cells = sum(len(region.verdicts) for region in regions)
     decided = _choices([region for region in regions if region.take and not region.is_undecided])
     undecided = _choices([region for region in regions if region.is_undecided])
+    if criterion.is_share and _all_delivered(regions):
+        return f"Each implementation delivered every file{criterion.within}: no difference is seen."
     if not decided and not undecided:
         return "No implementation delivered more than half of its files in any cell."
     sentences = []
@@ -49,6 +51,10 @@ def headline(criterion: Criterion, summaries: Sequence[Summary], regions: Sequen
         if each.name in named_first and each.undelivered
     ]
     return " ".join(sentences)
+
+
+def _all_delivered(regions: Sequence[Region]) -> bool:
+    return all(each.median == 100 for region in regions for verdict in region.verdicts for each in verdict.standings)
 
 
 class _Named(NamedTuple):
@@ -281,7 +287,7 @@ def _amount(share: float, criterion: Criterion) -> str:
 
 def _between(low: str, high: str) -> str:
     """An interval after its value: " (31 to 34 %)"; "" if both ends are the same."""
-    unit = next((unit for unit in (" %", " times") if low.endswith(unit) and high.endswith(unit)), "")
+    unit = next((unit for unit in (" %", " times", " points") if low.endswith(unit) and high.endswith(unit)), "")
     return "" if low == high else f" ({low.removesuffix(unit) if unit else low} to {high})"
 
 
@@ -373,9 +379,8 @@ def difference_text(standing: Standing, criterion: Criterion, with_interval: boo
     """
     if standing.relation == "not run":
         return "no run" if with_interval else ""
-    if standing.relation == "undelivered" or (criterion.is_share and standing.behind is not None):
-        delivered = round((standing.median or 0) * standing.n / 100) if criterion.is_share else standing.delivered
-        return f"{delivered} of {standing.tried} delivered{_doubt(standing)}"
+    if standing.relation == "undelivered":
+        return f"{standing.delivered} of {standing.tried} delivered"
     if standing.behind is None:
         return ""
     interval = _signed_interval(standing, criterion) if with_interval else ""
@@ -405,4 +410,6 @@ def difference_of(share_behind: float, criterion: Criterion) -> str:
     better."""
     share = -share_behind if criterion.higher_is_better else share_behind
     text = _amount(abs(share), criterion)
+    if criterion.is_share and text != "0 %":
+        text = f"{text.removesuffix(' %')} points"
     return text if text == "0 %" or text.endswith("times") else f"{'+' if share > 0 else '−'}{text}"

@@ -14,12 +14,21 @@ from numpy.typing import NDArray
 
 from owlt.inputs.axes import AXES, CONDITIONS, fields_of
 from owlt.reports.comparison.choice import Contestant
-from owlt.reports.comparison.estimates import CONFIDENCE, Box, Interval, Level, PlainRun, levels, median_interval, share
+from owlt.reports.comparison.estimates import (
+    CONFIDENCE,
+    Box,
+    Interval,
+    Level,
+    PlainRun,
+    Share,
+    levels,
+    median_interval,
+    share,
+)
 from owlt.reports.comparison.metrics import DELIVERED, MEASURES, METRICS, TIME_TO_DELIVERY, Metric
 from owlt.reports.results.columns import has_chance
 from owlt.reports.results.load import Results
 from owlt.reports.results.rows import Row
-from owlt.reports.units import measured_text
 from owlt.results.judgements import COMPLETED, Delivery, delivery_of
 from owlt.results.record import Permutation
 
@@ -227,8 +236,12 @@ class Criterion:
     @property
     def best(self) -> str:
         """The best value in words: "highest goodput"."""
-        within = "" if self.within_s is None else f" within {measured_text(self.within_s)} s"
-        return f"{'highest' if self.higher_is_better else 'lowest'} {self.title}{within}"
+        return f"{'highest' if self.higher_is_better else 'lowest'} {self.title}{self.within}"
+
+    @property
+    def within(self) -> str:
+        """The time in which a file has to be delivered, to follow a noun; "" if there is none."""
+        return "" if self.within_s is None else f" within {self.within_s:g} s"
 
     def scores(self, cell: Cell) -> dict[str, list[float]]:
         """The scores of each implementation in a cell, for the tests of `differences`."""
@@ -248,7 +261,7 @@ class Criterion:
         if not self.is_share:
             return sample.numbers(self.metric)
         successes = self._successes(sample)
-        found = share(int(successes.sum()), len(successes))
+        found = self._share(sample)
         return SampleNumbers(
             planned=len(sample.rows),
             tried=sample.tried,
@@ -263,9 +276,14 @@ class Criterion:
         """The box of a sample of a permutation; of the probability of delivery, the interval of the share."""
         if not self.is_share:
             return sample.box(permutation, self.metric)
+        numbers = (len(sample.rows), (), sample.delivered, sample.undelivered)
+        return Box(permutation, self.metric, *numbers, self._share(sample))
+
+    def _share(self, sample: Sample) -> Share | None:
+        """The share of the successes; its interval has no width if every further run is the same."""
         successes = self._successes(sample)
         found = share(int(successes.sum()), len(successes))
-        return Box(permutation, self.metric, len(sample.rows), (), sample.delivered, sample.undelivered, found)
+        return replace(found, low=found.value, high=found.value) if found and sample.is_determined else found
 
     def _successes(self, sample: Sample) -> NDArray[np.float64]:
         """1 for each file that was delivered, in time; 0 for each other run with a result."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
 from statistics import fmean, median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from owlt.captures.accounting.ledger import Ledger
 from owlt.reports.answer.regions import Dimension
@@ -350,11 +350,19 @@ def _percent_text(value: float) -> str:
 
 @dataclass(frozen=True)
 class PassRow:
-    """One cell: its values of the dimensions in words, and the times to delivery in s with the number of runs that have
-    a result, for each implementation."""
+    """One cell: its values of the dimensions in words, and the times of each implementation."""
 
     places: tuple[str, ...]
-    samples: tuple[tuple[tuple[float, ...], int], ...]
+    samples: tuple[PassTimes, ...]
+
+
+class PassTimes(NamedTuple):
+    """The times to delivery in s, and the number of runs that have a result. `is_determined`: every further
+    run is the same."""
+
+    times_s: tuple[float, ...] = ()
+    tried: int = 0
+    is_determined: bool = False
 
 
 @dataclass(frozen=True)
@@ -365,12 +373,14 @@ class Passes:
     rows: tuple[PassRow, ...]
     length_s: float
 
-    def text(self, times_s: Sequence[float], tried: int) -> str:
+    def text(self, sample: PassTimes) -> str:
         """The files delivered in the pass to show first: "9 of 10 (60 to 98 %)"; "–": no run has a result."""
-        found = share(sum(time_s <= self.length_s for time_s in times_s), tried)
+        found = share(sum(time_s <= self.length_s for time_s in sample.times_s), sample.tried)
         if found is None:
             return "–"
-        return f"{found.count} of {tried} ({100 * found.low:.0f} to {100 * found.high:.0f} %)"
+        if sample.is_determined:
+            return f"{found.count} of {found.n} (always)" if found.count else f"0 of {found.n} (never)"
+        return f"{found.count} of {found.n} ({100 * found.low:.0f} to {100 * found.high:.0f} %)"
 
 
 def passes_of(cells: Sequence[Cell], dimensions: Sequence[Dimension]) -> Passes | None:
@@ -383,12 +393,12 @@ def passes_of(cells: Sequence[Cell], dimensions: Sequence[Dimension]) -> Passes 
         )
         for cell in cells
     )
-    times_s = [time_s for row in rows for of_sample, _ in row.samples for time_s in of_sample]
+    times_s = [time_s for row in rows for each in row.samples for time_s in each.times_s]
     return Passes(names, rows, float(f"{1.05 * median(times_s):.2g}")) if times_s else None
 
 
-def _times(sample: Sample | None) -> tuple[tuple[float, ...], int]:
+def _times(sample: Sample | None) -> PassTimes:
     if sample is None:
-        return (), 0
+        return PassTimes()
     times_s = [time_s for row in sample.delivered_rows if (time_s := TIME_TO_DELIVERY.of_row(row)) is not None]
-    return tuple(sorted(times_s)), sample.tried
+    return PassTimes(tuple(sorted(times_s)), sample.tried, sample.is_determined)

@@ -160,7 +160,8 @@ const owlt = (() => {
       const middle = (k + z2 / 2) / (n + z2);
       const half = Math.sqrt(z2 * ((k * (n - k)) / n + z2 / 4)) / (n + z2);
       const [low, high] = [middle - half, middle + half].map((bound) => Math.abs(100 * bound).toFixed(0));
-      cell.textContent = `${k} of ${n} (${low} to ${high} %)`;
+      const interval = "determined" in cell.dataset ? (k ? "always" : "never") : `${low} to ${high} %`;
+      cell.textContent = `${k} of ${n} (${interval})`;
     }
   }
 

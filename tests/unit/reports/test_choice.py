@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from owlt.reports.answer.answer import answer_of
 from owlt.reports.answer.verdicts import Verdict, verdicts
 from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Criterion, Point, Sample
 from owlt.reports.comparison.choice import DEFAULT_RULE, ERROR, Contestant, Rule, Standpoint, choose, ratios
@@ -335,3 +336,11 @@ def test_the_p_value_belongs_to_the_bound() -> None:
         found, _ = ratios(one, other, 0.02)
 
         assert (found.high < 1) == (found.p_behind is not None and found.p_behind <= 0.02)
+
+
+def test_if_every_file_was_delivered_no_difference_is_seen() -> None:
+    samples = {name: Sample(tuple(measured_row(1.0, seed) for seed in range(6))) for name in "ab"}
+    answer = answer_of([Cell(Point("", 1e6, 10**9, 10**6, 0.01), samples)])
+    assert answer is not None
+
+    assert answer.by_criterion[-1].headline == "Each implementation delivered every file: no difference is seen."

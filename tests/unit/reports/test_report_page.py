@@ -15,7 +15,7 @@ from owlt.reports.answer.regions import dimensions_of
 from owlt.reports.comparison.cells import cells_of
 from owlt.reports.page.parts import page_script
 from owlt.reports.page.provenance import digest_of_profile
-from owlt.reports.page.tables import Passes, passes_of
+from owlt.reports.page.tables import Passes, PassTimes, passes_of
 from owlt.reports.results.load import load_results
 from tests.unit.reports.conftest import (
     FAILED,
@@ -366,8 +366,9 @@ def test_a_median_of_runs_at_few_levels_is_marked(tmp_path: Path) -> None:
 def test_the_files_that_fit_into_a_pass_are_stated_with_an_interval() -> None:
     passes = Passes(("ltp",), (), length_s=2.0)
 
-    assert passes.text((1.0, 2.0, 2.1), 4) == "2 of 4 (15 to 85 %)"
-    assert passes.text((), 0) == "–"
+    assert passes.text(PassTimes((1.0, 2.0, 2.1), 4)) == "2 of 4 (15 to 85 %)"
+    assert passes.text(PassTimes((1.5, 1.5), 2, is_determined=True)) == "2 of 2 (always)"
+    assert passes.text(PassTimes()) == "–"
 
 
 def test_the_pass_to_show_first_is_as_long_as_the_median_transfer(tmp_path: Path) -> None:
@@ -375,5 +376,5 @@ def test_the_pass_to_show_first_is_as_long_as_the_median_transfer(tmp_path: Path
     passes = passes_of(cells, dimensions_of([cell.point for cell in cells]))
 
     assert passes is not None
-    times_s = sorted(time_s for row in passes.rows for of_sample, _ in row.samples for time_s in of_sample)
+    times_s = sorted(time_s for row in passes.rows for each in row.samples for time_s in each.times_s)
     assert times_s[len(times_s) // 2 - 1] <= passes.length_s <= times_s[-1]
