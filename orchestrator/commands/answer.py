@@ -114,6 +114,7 @@ def _json_value(result: Answer, chosen: CriterionAnswer) -> dict[str, Any]:
         "unit": chosen.criterion.metric.unit,
         "margin": result.rule.margin,
         "headline": chosen.headline,
+        "certainty": chosen.certainty,
         "sureness": result.sureness,
         "summaries": [asdict(each) for each in chosen.summaries],
         "regions": [

@@ -40,12 +40,15 @@ from owlt.orchestrator.run.events import (
     RunRepeated,
     RunStarted,
     SweepInterrupted,
+    SweepPaused,
+    SweepResumed,
     WorkerLost,
 )
 from owlt.orchestrator.steady_clock import SteadyTime
 from owlt.orchestrator.sweep.journal import Activities
 from owlt.orchestrator.sweep.state import activity_text, duration, recorded_parts, stamp
 from owlt.orchestrator.sweep.state_reader import channel_labels, runs_per_s, time_left_s
+from owlt.results.operator import PAUSE_NAME
 from owlt.results.record import Outcome
 
 LINE_EVERY_S = 30.0
@@ -272,6 +275,13 @@ def _lines_about(event: Event, verbose: bool) -> list[str]:
             return []
         case QuietAwaited():
             return ["waiting for a quiet machine"]
+        case SweepPaused():
+            return [
+                f"paused: no run is started until the file '{PAUSE_NAME}' is removed from the results directory, by "
+                "hand or on the dashboard"
+            ]
+        case SweepResumed():
+            return ["resumed"]
         case RunStarted() if verbose:
             return [f"{event.run_id}: started"]
         case RunPublished():

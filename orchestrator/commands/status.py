@@ -152,6 +152,7 @@ def as_json_value(state: SweepState) -> dict[str, Any]:
         "clock": state.clock,
         "read_at_s": state.read_at_s,
         "process": state.process,
+        "paused_since_s": state.paused_since_s,
         "started_s": state.started_s,
         "ended_s": state.ended_s,
         "latest_entry_s": state.latest_entry_s,

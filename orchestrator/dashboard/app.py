@@ -22,8 +22,10 @@ from werkzeug.exceptions import HTTPException
 
 from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.mistake import Mistake
+from owlt.orchestrator.dashboard.answers import Answers
+from owlt.orchestrator.dashboard.control import add_control_pages
 from owlt.orchestrator.dashboard.emulator_page import EmulatorWatch, add_emulator_page
-from owlt.orchestrator.dashboard.index import LEVELS, Directories
+from owlt.orchestrator.dashboard.index import LEVELS, SHOWN_METRICS, Directories
 from owlt.orchestrator.dashboard.packet_views import (
     LONGEST_LIST_S,
     AnalysisProcesses,
@@ -38,7 +40,7 @@ from owlt.orchestrator.dashboard.sweep_pages import Tags, add_file_pages, add_sw
 from owlt.orchestrator.ending import ended_by_signals
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.own_directories import process_directory
-from owlt.reports.comparison.metrics import METRICS
+from owlt.reports.comparison.metrics import TIME_TO_DELIVERY
 from owlt.reports.looks import SERIES, Looks
 from owlt.reports.rendering import COMPILED, TEMPLATES
 from owlt.reports.results.channels import channel_head
@@ -55,11 +57,12 @@ def new_app(
     token: Token | None = None,
     retries: Retries | None = None,
     lists: PacketViews | None = None,
+    answers: Answers | None = None,
 ) -> Flask:
     """The dashboard of these results directories, for requests to these names of the server.
 
     `emulator` has a panel. Those who have the `token` change its channel and perform runs again; None: nobody does.
-    `lists` are the packets that did not arrive, of runs whose pages were opened.
+    `lists` are the packets that did not arrive, of runs whose pages were opened. Without `answers`, pages have none.
     """
     app = Flask("owlt.orchestrator.dashboard")
     app.jinja_env.undefined = StrictUndefined
@@ -70,19 +73,22 @@ def new_app(
         "looks": _looks,
         "measured": measured_text,
         "number": number_text,
+        "seconds": TIME_TO_DELIVERY.quantity_text,
         "channel": channel_head,
     }
-    app.jinja_env.globals |= {"poll_s": POLL_S, "levels": LEVELS, "metrics": METRICS}
+    app.jinja_env.globals |= {"poll_s": POLL_S, "levels": LEVELS, "metrics": SHOWN_METRICS}
     app.jinja_env.globals["has_emulator"] = emulator is not None
     protect(app, names)
     tags = Tags()
-    add_sweep_pages(app, directories, tags)
+    add_sweep_pages(app, directories, tags, answers)
     add_run_pages(app, directories, views, lists or lists_in(views.keep, AnalysisProcesses(list_missing)))
     add_file_pages(app, directories)
     token = token or Token(secrets.token_urlsafe())
     token.protect(app)
     app.jinja_env.globals["has_token"] = token.is_given
-    add_retry_pages(app, directories, retries or Retries(views.keep), token)
+    retries = retries or Retries(views.keep)
+    add_retry_pages(app, directories, retries, token)
+    add_control_pages(app, directories, retries, token, tags)
     if emulator is not None:
         add_emulator_page(app, emulator, tags, token)
 
@@ -134,10 +140,12 @@ def serve(
         process_directory("dashboard") as keep,
         closing(AnalysisProcesses()) as analyse,
         closing(AnalysisProcesses(list_missing, LONGEST_LIST_S)) as list_packets,
+        closing(Answers()) as answers,
     ):
         watch = EmulatorWatch(emulator) if emulator else None
         lists = lists_in(keep, list_packets)
-        app = new_app(directories, PacketViews(keep, analyse), names, watch, Token(token), lists=lists)
+        views = PacketViews(keep, analyse)
+        app = new_app(directories, views, names, watch, Token(token), lists=lists, answers=answers)
         try:
             server = _server(app, host, port)
         except OSError as problem:

@@ -22,7 +22,7 @@ from owlt.orchestrator.sweep.state import Counts, RunState, SweepState, count
 from owlt.orchestrator.sweep.state_reader import StateReader
 from owlt.reports.comparison.cells import GOODPUT as BY_GOODPUT
 from owlt.reports.comparison.cells import Sample
-from owlt.reports.comparison.metrics import METRICS, Metric
+from owlt.reports.comparison.metrics import METRICS, TIME_TO_DELIVERY, Metric
 from owlt.reports.comparison.theory import BITS, least_transfer_s
 from owlt.reports.results.rows import Row
 from owlt.results.files import PLAN_NAME, ReportError
@@ -32,7 +32,8 @@ from owlt.results.plan import WrittenPlan, read_written_plan
 from owlt.results.record import Permutation, read_record
 from owlt.results.recorded_runs import RUNS, run_directory
 
-COLUMNS = tuple(metric.key for metric in METRICS)
+SHOWN_METRICS = (*METRICS[:2], TIME_TO_DELIVERY, *METRICS[2:])
+COLUMNS = tuple(dict.fromkeys(metric.key for metric in SHOWN_METRICS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Measures:
     """The measures read from a run's directory, beside its state."""
 
     columns: Mapping[str, float | None] = field(default_factory=lambda: dict.fromkeys(COLUMNS))
-    """The columns of the table of runs that `METRICS` need; None if the captures have no such number."""
+    """The columns of the table of runs that `SHOWN_METRICS` need; None if the captures have no such number."""
     suspect: tuple[str, ...] = ()
     """The reasons to doubt them."""
 
@@ -58,6 +59,7 @@ def read_measures(directory: Path) -> Measures:
 
 
 GOODPUT = BY_GOODPUT.metric
+IN_A_CELL = (GOODPUT, TIME_TO_DELIVERY)
 LEVELS = (0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9)
 """The limits between the colours of goodput, as shares of the highest possible goodput."""
 STATES = ("done", "open", "running", "failed", "suspect", "unsupported", "quarantined")
@@ -82,6 +84,7 @@ class RunRow:
 
     state: RunState
     measures: Measures = NO_MEASURES
+    file_size_bytes: int | None = None
 
     @property
     def suspect(self) -> tuple[str, ...]:
@@ -90,11 +93,11 @@ class RunRow:
 
     @property
     def columns(self) -> Row:
-        """Its row of the table of runs: the outcome, and the columns of `METRICS`."""
-        return {**self.measures.columns, "outcome": self.state.outcome}
+        """Its row of the table of runs: the outcome, and the columns of `SHOWN_METRICS`."""
+        return {**self.measures.columns, "outcome": self.state.outcome, "file_size_bytes": self.file_size_bytes}
 
     def value(self, metric: Metric) -> float | None:
-        """One of `METRICS`; None if the run did not deliver the file."""
+        """One of `SHOWN_METRICS`; None if the run did not deliver the file."""
         return next(iter(sample_of([self]).values(metric)), None)
 
 
@@ -147,6 +150,8 @@ class Cell:
     counts: Counts
     goodput: float | None = None
     """The median of the runs that delivered the file, in Mbit/s."""
+    delivery_s: float | None = None
+    """The median of their times to delivery."""
     level: int | None = None
     """The colour: the number of `LEVELS` that the goodput reaches."""
 
@@ -187,9 +192,9 @@ def _unused(key: str, keys: set[str]) -> str:
 
 def cell_of(condition: Condition, rows: Sequence[RunRow]) -> Cell:
     """The state of a cell, from the rows of all its planned runs; runs that are not due do not count."""
-    values = sample_of(row for row in rows if row.state.is_due).values(GOODPUT)
-    goodput = median(values) if values else None
-    return Cell(counts_of(rows), goodput, _level(condition, goodput))
+    sample = sample_of(row for row in rows if row.state.is_due)
+    goodput, delivery_s = (median(values) if (values := sample.values(each)) else None for each in IN_A_CELL)
+    return Cell(counts_of(rows), goodput, delivery_s, _level(condition, goodput))
 
 
 def _level(condition: Condition, goodput: float | None) -> int | None:
@@ -296,6 +301,10 @@ class SweepIndex:
                 self._lock.release()
         return self._snapshot
 
+    def look_soon(self) -> None:
+        """Have the next request look at the directory again: the dashboard has changed something in it."""
+        self._next_look_s = self._now_s()
+
     def _look(self, now_s: float) -> Snapshot:
         """The next snapshot: of all runs, or of those that the journal names since the latest one."""
         self._reading_s = 0.0
@@ -329,7 +338,8 @@ class SweepIndex:
         self._plan_stamp, self._reader = stamp, self._new_reader(self.directory)
         self._stamps, self._unread, self._measures = {}, {}, {}
         self._runs_stamp = 0
-        rows = {run.run_id: RunRow(run) for run in self._reader.read().runs}
+        sizes = {run.run_id: run.permutation.file_size_bytes for run in plan.runs}
+        rows = {run.run_id: RunRow(run, file_size_bytes=sizes[run.run_id]) for run in self._reader.read().runs}
         return Snapshot(
             plan=plan,
             plan_version=self._snapshot.plan_version + 1,
@@ -386,7 +396,7 @@ class SweepIndex:
         for run in state.runs:
             row = rows[run.run_id]
             if run.run_id in read or (row.state is not run and row.state != run):
-                rows[run.run_id] = RunRow(run, self._measures.get(run.run_id, Measures()))
+                rows[run.run_id] = replace(row, state=run, measures=self._measures.get(run.run_id, Measures()))
                 changed.add(run.run_id)
         version = before.version + bool(changed)
         cells, changed_at = list(before.cells), list(before.changed_at)

@@ -20,6 +20,7 @@ from werkzeug.wrappers import Response
 from owlt.orchestrator.dashboard.index import Directories, Snapshot
 from owlt.orchestrator.dashboard.protection import Token, require_same_origin
 from owlt.orchestrator.dashboard.sweep_pages import directory_of, sweep_of
+from owlt.orchestrator.ending import INTERRUPTED_STATUS
 
 LAST_LINES = 5
 Command = Callable[[Path, str, bool], Sequence[str]]
@@ -37,13 +38,18 @@ def owlt_extend(results: Path) -> list[str]:
     return [str(Path(sys.executable).with_name("owlt")), "-q", "extend", str(results)]
 
 
+def owlt_resume(results: Path, repetitions: int) -> list[str]:
+    """`owlt extend RESULTS --to REPETITIONS`, which performs what is missing."""
+    return [*owlt_extend(results), "--to", str(repetitions)]
+
+
 def lab_command(subcommand: str, results: Path, *options: str) -> str:
     """The command that a user types for runs on a lab rig, with a placeholder for the inventory."""
     return f"{shlex.join(['owlt', subcommand, str(results), *options])} --rig INVENTORY"
 
 
-MORE_REPETITIONS = ""
-"""Takes the place of a run: repetitions are added to the sweep."""
+MORE_REPETITIONS, RESUMED = "", "(resumed)"
+"""Take the place of a run: repetitions are added to the sweep, or it is resumed."""
 
 
 class IsRetrying(Exception):
@@ -52,6 +58,8 @@ class IsRetrying(Exception):
     @property
     def words(self) -> str:
         """What has not ended, in words."""
+        if str(self) == RESUMED:
+            return "the sweep is being resumed"
         return f"{self} is being performed again" if str(self) else "repetitions are being added to the sweep"
 
 
@@ -78,9 +86,9 @@ class Retry:
         return "\n".join(lines).removeprefix("owlt: ") or f"it ended with status {self.process.returncode}"
 
 
-RESULT_STATUSES = (0, 1, 3, 4)
+RESULT_STATUSES = (0, 1, 3, 4, INTERRUPTED_STATUS)
 """Exit statuses of `owlt retry` that are results: all completed, some are missing, some failed, an assertion is not
-met."""
+met; or it was stopped."""
 LAB_RIG = "lab"
 """The rig whose runs need an inventory (`--rig`), which the results do not name: a user performs them again."""
 
@@ -89,9 +97,14 @@ class Retries:
     """The latest retry in each results directory. `keep` is the directory for what the processes write."""
 
     def __init__(
-        self, keep: Path, command: Command = owlt_retry, more: Callable[[Path], Sequence[str]] = owlt_extend
+        self,
+        keep: Path,
+        command: Command = owlt_retry,
+        more: Callable[[Path], Sequence[str]] = owlt_extend,
+        missing: Callable[[Path, int], Sequence[str]] = owlt_resume,
     ) -> None:
         self._more = more
+        self._missing = missing
         self._keep = keep
         self._number = 0
         self._command = command
@@ -110,6 +123,10 @@ class Retries:
     def extend(self, results: Path) -> None:
         """Add repetitions to the sweep. Raises IsRetrying, OSError."""
         self._start(results, MORE_REPETITIONS, self._more(results))
+
+    def resume(self, results: Path, repetitions: int) -> None:
+        """Perform what is missing of a sweep with so many repetitions. Raises IsRetrying, OSError."""
+        self._start(results, RESUMED, self._missing(results, repetitions))
 
     def _start(self, results: Path, run_id: str, command: Sequence[str]) -> None:
         with self._lock:

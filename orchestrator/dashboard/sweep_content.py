@@ -7,9 +7,13 @@ report (`reports.comparison.estimates`).
 
 from __future__ import annotations
 
+import os
+import socket
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from pathlib import Path
 from urllib.parse import urlencode
 
 from matplotlib.ticker import MaxNLocator
@@ -26,12 +30,16 @@ from owlt.orchestrator.dashboard.index import (
     counted_states,
     counts_of,
 )
-from owlt.orchestrator.planning.estimate import duration_text
+from owlt.orchestrator.planning.estimate import duration_text, machine_memory_bytes
+from owlt.orchestrator.sweep.forecast import available_bytes
 from owlt.orchestrator.sweep.journal import Activity
-from owlt.orchestrator.sweep.state import SweepState, repetitions_text
+from owlt.orchestrator.sweep.state import SweepState, repetitions_text, stamp
 from owlt.reports.comparison.estimates import BoxNumbers, box_numbers
 from owlt.reports.comparison.metrics import Metric
+from owlt.reports.page.certificates import verdict_words
+from owlt.reports.results.load import Channel
 from owlt.reports.units import axis_text, number_text, tick_text
+from owlt.results.certificates import certificate_or_problem
 from owlt.results.record import Permutation
 
 ANNOUNCED_PERCENT = 10
@@ -42,7 +50,7 @@ class Headline:
     """The first lines of a sweep's page."""
 
     process: str
-    """running, ended, killed or unknown"""
+    """running, paused, ended, killed or unknown"""
     sentence: str
     announcement: str
     """Changes rarely: with each tenth of the runs, with a new failure, and at the end."""
@@ -57,7 +65,7 @@ def headline_of(snapshot: Snapshot) -> Headline:
     assert state is not None
     counts = counts_of(snapshot.rows.values())
     percent = 100 * counts.with_record // counts.planned if counts.planned else 100
-    process = state.process.state
+    process = "paused" if state.process.state == "running" and state.paused_since_s else state.process.state
     failures = f", {counts.undelivered} failed" if counts.undelivered else ""
     recorded = f"{number_text(counts.with_record)} of {number_text(counts.planned)} runs recorded"
     repetitions = repetitions_text(state.repetitions) if state.repetitions else ""
@@ -73,6 +81,7 @@ def headline_of(snapshot: Snapshot) -> Headline:
 
 PROCESS_WORDS = {
     "running": "is running",
+    "paused": "is paused",
     "ended": "is not running",
     "killed": "was killed",
     "unknown": "may be running on another machine",
@@ -82,13 +91,16 @@ PROCESS_WORDS = {
 def _process_text(state: SweepState) -> str:
     """What the process of the sweep does, and how long it still takes."""
     process = state.process.state
+    if process == "running" and state.paused_since_s:
+        return f"paused since {stamp(state.paused_since_s)}: no run is started until it is resumed"
     if process == "running":
         return (
             f"about {duration_text(state.time_left_s)} left" if state.time_left_s else "the time left is not known yet"
         )
     left = any(run.is_left for run in state.runs)
     if process == "ended":
-        return "the sweep is stopped; 'owlt run' resumes it" if left else "the sweep is complete"
+        waits = "; it is paused: its next start waits until that ends" if left and state.paused_since_s else ""
+        return f"the sweep is stopped; 'owlt run' resumes it{waits}" if left else "the sweep is complete"
     holder = f" ({state.process.holder})" if state.process.holder else ""
     if process == "killed":
         return f"the sweep was killed{holder}; 'owlt run' resumes it"
@@ -125,6 +137,56 @@ def machines_of(state: SweepState) -> list[MachineRuns]:
 
 
 THIS_MACHINE = "orchestrator"
+LOAD_EVERY_S = 15.0
+
+
+class MachineLoad:
+    """How busy the dashboard's machine is, in words; looked up at most every LOAD_EVERY_S, so that pages change
+    seldom for it."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._next_s = float("-inf")
+        self._text = ""
+
+    def text(self) -> str:
+        """Its name, its load in its processors, and its memory."""
+        if self._now_s() >= self._next_s:
+            self._next_s = self._now_s() + LOAD_EVERY_S
+            cores, memory_bytes = len(os.sched_getaffinity(0)), machine_memory_bytes()
+            used_bytes = memory_bytes - available_bytes()
+            self._text = (
+                f"{socket.gethostname()}: load {os.getloadavg()[0]:.1f} on {cores} cores; "
+                f"{used_bytes / 1e9:.1f} of {memory_bytes / 1e9:.1f} GB of memory in use"
+            )
+        return self._text
+
+
+@dataclass(frozen=True)
+class ChannelVerdict:
+    """A channel of a sweep with its certificate in words; `file` is "" if there is none."""
+
+    label: str
+    verdict: str
+    words: str
+    file: str
+
+
+def channels_of(results: Path, snapshot: Snapshot) -> list[ChannelVerdict]:
+    """The channels of a sweep, those whose certificate says that something is wrong first."""
+    plan, state = snapshot.plan, snapshot.state
+    assert plan is not None and state is not None
+    verdicts = []
+    for key, label in state.channels.items():
+        certificate, problem = certificate_or_problem(results, key)
+        channel = Channel(key, label, plan.channels[key], certificate, problem)
+        is_awaited = certificate is None and "missing" in problem and plan.sweep.certify
+        words = "not measured yet" if is_awaited and not channel.specified.bypass else ""
+        verdict = certificate.verdict if certificate else "none"
+        file = f"{key}.json" if certificate else ""
+        verdicts.append(ChannelVerdict(label, verdict, words or verdict_words(channel, plan.sweep.certify), file))
+    order = ("failed", "incomplete", "none", "ok")
+    return sorted(verdicts, key=lambda each: order.index(each.verdict))
 
 
 @dataclass(frozen=True)
@@ -287,10 +349,10 @@ def _selected(snapshot: Snapshot, selected: Filter) -> Iterator[tuple[PlannedCel
             yield planned, cell
 
 
-AXIS, LEAST_LEFT, RIGHT, ROW, BOTTOM = 500, 150, 70, 40, 46
+AXIS, LEAST_LEFT, LEAST_RIGHT, ROW, BOTTOM = 500, 150, 70, 40, 46
 LETTER = 8
-"""Lengths of the drawing: its axis, the margins for names (at least) and counts, the height of a row, the axis below;
-and the width of a letter of a name."""
+"""Lengths of the drawing: its axis, the least margins for names and counts, the height of a row, the axis below, the
+width of a letter."""
 FEWEST_FOR_A_BOX = 3
 JITTER = (0, -5, 5, -9, 9)
 """How far dots of one row are apart from its middle, in turn, so that equal values stay visible."""
@@ -343,6 +405,8 @@ def box_plot(rows: Mapping[str, Sequence[RunRow]], metric: Metric, numbers: Mapp
     }
     ticks = _ticks([value for of_name in values.values() for _, value in of_name])
 
+    counts = (f"{len(of_name)}/{len(rows[name])}" for name, of_name in values.items())
+    right = max(LEAST_RIGHT, LETTER * max(map(len, counts), default=0) + 20)
     left = max(LEAST_LEFT, LETTER * max(map(len, rows), default=0) + 20)
 
     def place(value: float) -> float:
@@ -375,7 +439,7 @@ def box_plot(rows: Mapping[str, Sequence[RunRow]], metric: Metric, numbers: Mapp
         )
     axis_y = len(plotted) * ROW
     return Plot(
-        width=left + AXIS + RIGHT,
+        width=left + AXIS + right,
         height=axis_y + BOTTOM,
         left=left,
         right=left + AXIS,

@@ -17,23 +17,27 @@ from flask import Flask, abort, make_response, render_template, request, send_fi
 from werkzeug.wrappers import Response
 from werkzeug.wsgi import wrap_file
 
-from owlt.orchestrator.dashboard.index import Directories, Snapshot, SweepIndex
+from owlt.orchestrator.dashboard.answers import Answers, SoFar
+from owlt.orchestrator.dashboard.index import SHOWN_METRICS, Directories, Snapshot, SweepIndex
 from owlt.orchestrator.dashboard.protection import FILE_POLICY, report_policy
 from owlt.orchestrator.dashboard.sweep_content import (
     Filter,
+    MachineLoad,
     activity_text,
     box_plot,
     changed_cells,
+    channels_of,
     choices,
     condition_title,
     headline_of,
     machines_of,
     matrix_of,
 )
-from owlt.reports.comparison.metrics import METRICS, Metric
+from owlt.reports.comparison.metrics import Metric
 from owlt.reports.page.parts import SCRIPT, is_script, page_script
 from owlt.reports.results.labels import labels_of
 from owlt.results.files import CERTIFICATES
+from owlt.results.operator import read_note
 from owlt.results.plain_files import NotPlain, as_file_name, is_plain, open_plain
 from owlt.results.recorded_runs import run_directory
 
@@ -87,16 +91,24 @@ class Tags:
         return make_response("", 304) if request.headers.get(TAG) == tag else make_response(text, 200, {TAG: tag})
 
 
-def add_sweep_pages(app: Flask, directories: Directories, tags: Tags) -> None:
+def add_sweep_pages(app: Flask, directories: Directories, tags: Tags, answers: Answers | None) -> None:
     """Add them to the application."""
-    live_parts: dict[str, tuple[Snapshot, str]] = {}
+    live_parts: dict[str, tuple[Snapshot, SoFar | None, str]] = {}
+    load = MachineLoad()
 
-    def live_part(name: str, snapshot: Snapshot) -> str:
+    def live_part(index: SweepIndex, name: str, snapshot: Snapshot) -> str:
         """The part of a page that may change every second, made once for all pages that are open."""
-        shown, text = live_parts.get(name, (None, ""))
-        if shown is not snapshot:
-            text = render_template("live.html", **_live_values(name, snapshot))
-            live_parts[name] = snapshot, text
+        answer = answers.of(index.directory, snapshot) if answers else None
+        shown, answered, text = live_parts.get(name, (None, None, ""))
+        if shown is not snapshot or answered is not answer:
+            values = _live_values(name, snapshot) | {
+                "note": read_note(index.directory),
+                "answer": answer,
+                "load": load.text() if headline_of(snapshot).process in ("running", "paused") else "",
+                "channels": channels_of(index.directory, snapshot),
+            }
+            text = render_template("live.html", **values)
+            live_parts[name] = snapshot, answer, text
         return text
 
     @app.get("/")
@@ -115,24 +127,32 @@ def add_sweep_pages(app: Flask, directories: Directories, tags: Tags) -> None:
             "sweep.html",
             directory=index.directory,
             matrix=matrix_of(snapshot, selected),
+            channels=channels_of(index.directory, snapshot),
             choices=choices(snapshot.planned),
             selected=selected,
             tag=tags.of(snapshot),
+            labels=labels_of(snapshot.plan.implementations) if snapshot.plan else {},
             has_report=is_plain(index.directory / "report" / "index.html"),
-            live=live_part(name, snapshot),
+            live=live_part(index, name, snapshot),
             name=name,
             snapshot=snapshot,
         )
         return make_response(text)
 
+    @app.get("/sweeps/<name>/certificates/")
+    def certificates(name: str) -> Response:
+        index, snapshot = sweep_of(directories, name)
+        channels = channels_of(index.directory, snapshot)
+        return tags.answer(render_template("certificates.html", name=name, channels=channels))
+
     @app.get("/sweeps/<name>/changes")
     def changes(name: str) -> Response:
         """What has changed since the version that the page shows; the whole page again if that is of another plan."""
-        _, snapshot = sweep_of(directories, name)
+        index, snapshot = sweep_of(directories, name)
         since = tags.version_in(request.headers.get(TAG, ""), snapshot)
         if since is None:
             return make_response("", 200, {"HX-Refresh": "true"})
-        live = live_part(name, snapshot)
+        live = live_part(index, name, snapshot)
         tag = tags.of(snapshot, live)
         if tag == request.headers.get(TAG):
             return make_response("", 304)
@@ -183,8 +203,8 @@ def _live_values(name: str, snapshot: Snapshot) -> dict[str, object]:
 
 def _metric() -> Metric:
     """The metric in the address."""
-    metrics = {metric.slug: metric for metric in METRICS}
-    slug = request.args.get("metric", METRICS[0].slug)
+    metrics = {metric.slug: metric for metric in SHOWN_METRICS}
+    slug = request.args.get("metric", SHOWN_METRICS[0].slug)
     if slug not in metrics:
         abort(404, f"metric: got {slug!r:.80}, expected {', '.join(metrics)}")
     return metrics[slug]

@@ -134,6 +134,18 @@ class WorkerLost(_Event):
     reason: str
 
 
+class SweepPaused(_Event):
+    """No run is started until the sweep is resumed."""
+
+    event: Literal["pause"] = "pause"
+
+
+class SweepResumed(_Event):
+    """Runs are started again."""
+
+    event: Literal["resume"] = "resume"
+
+
 class QuietAwaited(_Event):
     """The next worker is launched when the machine is quiet."""
 
@@ -217,6 +229,8 @@ Event = (
     | RunAnalysed
     | RepetitionsDue
     | SweepInterrupted
+    | SweepPaused
+    | SweepResumed
 )
 
 _DECODER: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])

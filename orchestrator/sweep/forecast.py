@@ -75,7 +75,7 @@ def resources(left: Iterable[Run], keep_captures: str, guests: int, results: Pat
         disk_free_bytes=shutil.disk_usage(_existing(results)).free,
         guest_bytes=memory_mb * 1_000_000,
         guests=guests,
-        memory_free_bytes=_available_bytes(),
+        memory_free_bytes=available_bytes(),
     )
 
 
@@ -84,7 +84,7 @@ def _existing(path: Path) -> Path:
     return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
 
 
-def _available_bytes() -> int:
+def available_bytes() -> int:
     """Memory that programs can have without swapping, by the kernel's own estimate."""
     [line] = [line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:")]
     return int(line.split()[1]) * 1024

@@ -32,6 +32,7 @@ from owlt.orchestrator.run.events import (
     RunRepeated,
     RunStarted,
     SweepEnded,
+    SweepResumed,
     SweepStarted,
     WorkerLost,
     WorkerStarted,
@@ -116,8 +117,8 @@ class Activities:
     latest_s: float | None = None
     """The time of the latest entry."""
     paced_from_s: float | None = None
-    """When the latest start began to perform runs only: at its begin, or when this machine certified its last channel,
-    because certifications say nothing about the time of runs."""
+    """When the latest start began to perform runs only: at its begin, when it was resumed, or when this machine
+    certified its last channel, because certifications say nothing about the time of runs."""
     published_s: list[float] = field(default_factory=list)
     """When runs were published since then."""
 
@@ -136,6 +137,9 @@ class Activities:
                 self.ended_s = entry.at_s
             case RunPublished():
                 self.published_s.append(entry.at_s)
+            case SweepResumed():
+                self.published_s.clear()
+                self.paced_from_s = entry.at_s
             case ChannelCertified() if self._is_here(entry.batch):
                 self.published_s.clear()
                 self.paced_from_s = entry.at_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -130,6 +131,8 @@ class WorkerMonitor:
         self._state = WorkerState.of(batch)
         self._to_certify_again: list[str] = []
         self._hang = ""
+        self._is_left = False
+        """Whether its further runs are left to another worker, after a pause."""
         self._run_began_s = steady_s()
         self._waits: Waits | None = None
         """None if its processes' waits are no part of the time of a run, or are not measured."""
@@ -139,8 +142,8 @@ class WorkerMonitor:
         """The channels that it did not certify because it was lost, or was disturbed."""
         return [*self._state.uncertified, *self._to_certify_again]
 
-    def follow(self, worker: Worker) -> None:
-        """Take in all that a worker reports, until it ends or hangs."""
+    def follow(self, worker: Worker, is_paused: Callable[[], bool] = lambda: False) -> None:
+        """Take in all that a worker reports, until it ends or hangs, or a run ends while the sweep is paused."""
         self._waits = worker.waits() if self._clock == "real" else None
         try:
             for line in worker.lines(self._silence_limit_s):
@@ -149,6 +152,9 @@ class WorkerMonitor:
                     self._state.console.append(line)
                 else:
                     self._take(event)
+                if isinstance(event, RunEnded) and is_paused():
+                    self._is_left = True
+                    break
         except WorkerHung as hang:
             self._hang = str(hang)
         finally:
@@ -166,7 +172,7 @@ class WorkerMonitor:
 
     def settle_loss(self) -> None:
         """Record the run in which a worker was lost, if it was; raises WorkerFailed if the rig failed."""
-        if not self._state.is_unfinished:
+        if self._is_left or not self._state.is_unfinished:
             return
         reason = self._hang or self._state.failure or f"the worker ended: {self._state.last_line}"
         run_id = self._state.run_id

@@ -239,6 +239,12 @@ class Deadline:
                 self.left = f"the next {runs} would take about {duration_text(expected_s)}"
             return not self.is_over
 
+    def end_if_past(self) -> None:
+        """End this start if its time is over while the sweep is paused."""
+        with self._lock:
+            if self._stop is not None and not self.is_over and self._stop.now_s() > self._stop.at_s:
+                self.is_over, self.left = True, "the sweep is paused"
+
     @contextmanager
     def timed(self, batch: Batch) -> Iterator[None]:
         """Learn from the time that a batch takes."""

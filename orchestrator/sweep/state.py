@@ -5,6 +5,7 @@ All that shows how a sweep advances shows this state.
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,7 @@ from typing import Literal, TypeVar
 from owlt.orchestrator.planning.estimate import duration_text
 from owlt.orchestrator.sweep.journal import Activity
 from owlt.results.lock import Holder
+from owlt.results.operator import PAUSE_NAME
 from owlt.results.record import NOT_DELIVERED, Outcome, ReasonCode
 
 ProcessState = Literal["running", "ended", "killed", "unknown"]
@@ -169,6 +171,8 @@ class SweepState:
     """None if the number of repetitions is fixed."""
     problems: tuple[str, ...] = ()
     """Sentences about records that cannot be read."""
+    paused_since_s: float | None = None
+    """When it was paused; None if it is not."""
     channels: Mapping[str, str] = field(default_factory=dict)
     """In words, by key."""
 
@@ -300,7 +304,15 @@ def repetitions_text(repetitions: AdaptiveState) -> str:
 
 
 def process_text(state: SweepState) -> str:
-    """Which process performs the sweep, or how the latest one ended."""
+    """Which process performs the sweep, or how the latest one ended; and whether the sweep is paused."""
+    if state.paused_since_s is None:
+        return _process_text(state)
+    how = shlex.join(["rm", str(state.results / PAUSE_NAME)])
+    paused = f"paused: {since(state.paused_since_s, time.time())}; no run is started; resume with: {how}"
+    return f"{_process_text(state)}\n{paused}"
+
+
+def _process_text(state: SweepState) -> str:
     process = state.process
     match process.state:
         case "running":

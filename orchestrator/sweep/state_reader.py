@@ -28,6 +28,7 @@ from owlt.orchestrator.sweep.state import AdaptiveState, RunState, SweepProcess,
 from owlt.results.files import CERTIFICATES, JOURNAL_NAME, PLAN_NAME
 from owlt.results.judgements import doubts_of
 from owlt.results.lock import LockState, lock_state
+from owlt.results.operator import paused_since_s
 from owlt.results.plain_files import open_plain
 from owlt.results.record import RECORD_NAME, SUMMARY, Permutation, RunRecord, Signature, read_record, signature
 from owlt.results.recorded_runs import RUNS, run_directory
@@ -217,6 +218,7 @@ class StateReader:
         """The state with the journal's entries on the sweep's process."""
         is_running = state.process.state == "running"
         left = sum(run.is_left for run in state.runs)
+        paused_s = paused_since_s(self.results)
         pace = (self._activities.paced_from_s, self._activities.published_s)
         return replace(
             state,
@@ -224,7 +226,10 @@ class StateReader:
             started_s=self._activities.started_s,
             ended_s=self._activities.ended_s,
             latest_entry_s=self._activities.latest_s,
-            time_left_s=time_left_s(left, *pace, state.read_at_s) if is_running or not left else None,
+            time_left_s=time_left_s(left, *pace, state.read_at_s)
+            if (is_running and paused_s is None) or not left
+            else None,
+            paused_since_s=paused_s,
         )
 
     def _now_s(self, lock: LockState) -> float:

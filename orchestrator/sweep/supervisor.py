@@ -27,6 +27,8 @@ from owlt.orchestrator.run.events import (
     RepetitionsDue,
     RunAnalysed,
     SweepEnded,
+    SweepPaused,
+    SweepResumed,
     SweepStarted,
     WorkerStarted,
 )
@@ -39,6 +41,7 @@ from owlt.orchestrator.sweep.monitoring import SweepContext, WorkerMonitor
 from owlt.orchestrator.sweep.publishing import Publisher, set_aside
 from owlt.orchestrator.sweep.scheduling import Deadline, Quarantine, Scheduler, Timing
 from owlt.results.certificates import certified, of_machine
+from owlt.results.operator import paused_since_s
 from owlt.results.record import Outcome
 from owlt.results.recorded_runs import RUNS, Recorded, read_recorded, standing
 
@@ -193,6 +196,7 @@ class Supervisor:
         """Slots with a thread that performs batches."""
         self._has_ended = threading.Event()
         """Set when one of these threads has no more batches."""
+        self._is_paused = False
         self.problems: list[Exception] = []
         """The problems that ended the sweep early, in the order of time."""
 
@@ -211,9 +215,11 @@ class Supervisor:
                 thread.join()
 
     def _start_threads(self, threads: list[threading.Thread], allocation: Allocation) -> bool:
-        """Start a thread for each slot that has a batch and no thread. Returns whether anything is left to wait for."""
+        """Start a thread for each slot that has a batch and no thread, unless the sweep is paused. Returns whether
+        anything is left to wait for."""
+        self._look_for_pause()
         may_start = not (self._closed or self._deadline.is_over)
-        if may_start:
+        if may_start and not self._is_paused:
             for slot in allocation.open_slots():
                 if slot not in self._serving:
                     self._serving.add(slot)
@@ -225,6 +231,17 @@ class Supervisor:
             return False
         allocation.places.require_machine()
         return True
+
+    def _look_for_pause(self) -> None:
+        paused = paused_since_s(self._context.publisher.results) is not None
+        if paused != self._is_paused:
+            self._is_paused = paused
+            self._context.journal.note(None, SweepPaused() if paused else SweepResumed())
+        if paused:
+            self._deadline.end_if_past()
+
+    def _may_launch(self, allocation: Allocation, slot: int) -> bool:
+        return not (self._closed or self._is_paused) and allocation.is_open(slot)
 
     @property
     def is_over(self) -> bool:
@@ -254,7 +271,7 @@ class Supervisor:
             self._has_ended.set()
 
     def _serve_batches(self, allocation: Allocation, slot: int) -> None:
-        while not self._closed and (batch := allocation.take(slot)):
+        while not (self._closed or self._is_paused) and (batch := allocation.take(slot)):
             if not self._deadline.allows(batch):
                 return
             with self._deadline.timed(batch):
@@ -266,7 +283,7 @@ class Supervisor:
     def _certify(self, batch: Batch, allocation: Allocation, slot: int) -> list[str]:
         """Launch workers until every channel of a batch has its certificate. Returns those that have none."""
         left = list(batch.certify)
-        while left and not self._closed and allocation.is_open(slot):
+        while left and self._may_launch(allocation, slot):
             left = self._launch_worker(batch.model_copy(update={"certify": left, "runs": []}), allocation, slot)
         return left
 
@@ -276,7 +293,7 @@ class Supervisor:
         A machine certifies each channel before its first run on it.
         """
         batch = batch.model_copy(update={"certify": []})
-        while not self._closed and allocation.is_open(slot) and (part := self._context.scheduler.next_part(batch)):
+        while self._may_launch(allocation, slot) and (part := self._context.scheduler.next_part(batch)):
             if runs := self._context.publisher.publish_quarantined(part.runs, batch.index):
                 part = part.model_copy(update={"runs": runs})
                 missing = self._uncertified_on(allocation.places.machines().get(slot, ""), part)
@@ -307,7 +324,7 @@ class Supervisor:
         try:
             with self._worker(batch, directory, slot, machine) as worker:
                 if worker is not None:
-                    monitor.follow(worker)
+                    monitor.follow(worker, lambda: self._is_paused)
         except HostError as problem:
             monitor.take_failure(str(problem))
         monitor.keep_console()

@@ -13,6 +13,7 @@ import fcntl
 import io
 import json
 import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -96,6 +97,31 @@ def require_free(results: Path) -> None:
                 Place(str(results / LOCK_NAME)),
             )
         ) from problem
+
+
+def interrupt_holder(results: Path) -> Holder:
+    """Interrupt the `owlt run` that works in a results directory, as Ctrl-C does. Returns its process.
+
+    Raises OwltError if there is none, or this process may not interrupt it: it is on another machine, or another
+    user's. The process has to have the lock open, because others may have written the file.
+    """
+    found = lock_state(results)
+    if found.state != "running" or found.holder is None:
+        raise OwltError(Mistake("no 'owlt run' works there", where=Place(str(results))))
+    holder = found.holder
+    by_hand = f"end it there: kill -INT {holder.pid}"
+    if holder.host != socket.gethostname():
+        raise OwltError(Mistake(f"{holder} is on another machine", fix=by_hand, where=Place(str(results))))
+    try:
+        lock = (results / LOCK_NAME).lstat()
+        opened = [each.stat() for each in Path(f"/proc/{holder.pid}/fd").iterdir() if each.exists()]
+        if not any(os.path.samestat(lock, each) for each in opened):
+            raise OwltError(Mistake(f"{holder} does not hold its lock", where=Place(str(results / LOCK_NAME))))
+        os.kill(holder.pid, signal.SIGINT)
+    except OSError as problem:
+        wrong = f"{holder} cannot be interrupted ({problem.strerror})"
+        raise OwltError(Mistake(wrong, fix=by_hand, where=Place(str(results)))) from problem
+    return holder
 
 
 @contextmanager

@@ -38,6 +38,7 @@ from owlt.results.files import (
     read_reported_record,
 )
 from owlt.results.judgements import ABORTED, COMPLETED, Delivery, by_delivery, doubts_about_files, reasons_for_doubt
+from owlt.results.operator import read_note
 from owlt.results.plain_files import directories_in, is_plain, is_plain_directory, names_in, read_plain
 from owlt.results.plan import Run as PlanRun
 from owlt.results.plan import WrittenPlan, read_written_plan
@@ -149,6 +150,8 @@ class Results:
     """The planned runs that have no record."""
     sources: tuple[Source, ...] = ()
     """The directories that were combined; () if the runs are those of one sweep."""
+    note: str = ""
+    """What an operator noted about the sweep; "" if nothing."""
 
     @cached_property
     def distinct_channels(self) -> tuple[Channel, ...]:
@@ -244,6 +247,7 @@ def load_results(directory: Path) -> Results:
         is_by_repetition=plan.is_by_repetition,
         unrecorded=_unrecorded(plan, runs),
         sources=_sources(directory / SOURCES_NAME),
+        note=read_note(directory),
     )
 
 

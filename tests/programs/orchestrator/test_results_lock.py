@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.results.lock import LOCK_NAME, ResultsInUse, locked, require_free
+from owlt.results.lock import LOCK_NAME, ResultsInUse, interrupt_holder, locked, require_free
 
 HOLDER = """\
 import sys, time
@@ -66,3 +66,9 @@ def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path: Path, holder: s
     with locked(tmp_path) as left:
         assert left is None
         assert str(os.getpid()) in (tmp_path / LOCK_NAME).read_text()
+
+
+def test_the_process_that_holds_the_lock_is_interrupted(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    assert interrupt_holder(tmp_path).pid == holder.pid
+
+    assert holder.wait(60) == -signal.SIGINT

@@ -1,0 +1,103 @@
+"""Those who have the token pause, resume and stop a sweep from its page, and keep a note with it.
+
+A pause is a file in the results directory, and a stop is what Ctrl-C does to its `owlt run`. A sweep that was stopped
+is resumed by `owlt extend` without further repetitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from flask import Flask, abort, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response
+
+from owlt.inputs.mistake import Invalid, OwltError
+from owlt.orchestrator.dashboard.index import Directories, Snapshot
+from owlt.orchestrator.dashboard.protection import Token, require_same_origin
+from owlt.orchestrator.dashboard.retrying import LAB_RIG, RESUMED, IsRetrying, Retries
+from owlt.orchestrator.dashboard.sweep_pages import Tags, sweep_of
+from owlt.results.lock import Holder, interrupt_holder
+from owlt.results.operator import MOST_NOTE, pause, read_note, resume, write_note
+
+
+def add_control_pages(app: Flask, directories: Directories, retries: Retries, token: Token, tags: Tags) -> None:
+    """Add them to the application; templates have `control_values`."""
+    stopped: dict[Path, Holder] = {}
+    """The process of each results directory that was interrupted last: a second interrupt would skip the report."""
+
+    def control_values(name: str) -> dict[str, object]:
+        index, snapshot = sweep_of(directories, name)
+        assert snapshot.state is not None
+        process = snapshot.state.process
+        latest = retries.latest(index.directory, RESUMED)
+        return {
+            "may_change": token.is_given(),
+            "is_running": process.state == "running",
+            "is_paused": snapshot.state.paused_since_s is not None,
+            "is_stopped": process.holder is not None and stopped.get(index.directory) == process.holder,
+            "may_start": _may_start(snapshot),
+            "latest": latest,
+            "note": read_note(index.directory),
+            "most_note": MOST_NOTE,
+        }
+
+    app.jinja_env.globals["control_values"] = control_values
+
+    @app.get("/sweeps/<name>/control")
+    def control(name: str) -> Response:
+        return tags.answer(render_template("control.html", name=name))
+
+    def changing(name: str, change: Callable[[Path, Snapshot], None]) -> Response:
+        """Change something in a results directory, and show the page of its sweep again."""
+        require_same_origin()
+        token.require()
+        index, snapshot = sweep_of(directories, name)
+        try:
+            change(index.directory, snapshot)
+        except (OwltError, OSError) as problem:
+            abort(409, str(problem))
+        index.look_soon()
+        return redirect(url_for("sweep", name=name, _anchor="control"), 303)
+
+    @app.post("/sweeps/<name>/pause", endpoint="pause")
+    def pause_sweep(name: str) -> Response:
+        return changing(name, lambda results, _: pause(results))
+
+    @app.post("/sweeps/<name>/resume", endpoint="resume")
+    def resume_sweep(name: str) -> Response:
+        def change(results: Path, snapshot: Snapshot) -> None:
+            resume(results)
+            if _may_start(snapshot):
+                assert snapshot.plan is not None
+                with suppress(IsRetrying):  # which goes on now, too
+                    retries.resume(results, snapshot.plan.sweep.most_repetitions)
+
+        return changing(name, change)
+
+    @app.post("/sweeps/<name>/stop", endpoint="stop")
+    def stop_sweep(name: str) -> Response:
+        def change(results: Path, snapshot: Snapshot) -> None:
+            assert snapshot.state is not None
+            if snapshot.state.process.holder is None or stopped.get(results) != snapshot.state.process.holder:
+                stopped[results] = interrupt_holder(results)
+
+        return changing(name, change)
+
+    @app.post("/sweeps/<name>/note", endpoint="note")
+    def note_sweep(name: str) -> Response:
+        try:
+            return changing(name, lambda results, _: write_note(results, request.form.get("note", "")))
+        except Invalid as problem:
+            abort(400, f"note: {problem}")
+
+
+def _may_start(snapshot: Snapshot) -> bool:
+    """Whether the dashboard can resume a sweep that no process performs: it needs neither an inventory nor the sweep's
+    file."""
+    state = snapshot.state
+    assert state is not None
+    is_over = state.process.state in ("ended", "killed")
+    is_known = state.rig != LAB_RIG and state.repetitions is None
+    return is_over and is_known and any(run.is_left for run in state.runs)

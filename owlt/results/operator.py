@@ -1,0 +1,62 @@
+"""What an operator leaves in a results directory while a sweep runs: a pause, and a note."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from owlt.inputs.mistake import Invalid, Mistake
+from owlt.results.plain_files import read_plain_text, remove, write_whole
+
+PAUSE_NAME = "paused"
+"""While a file of this name is in a results directory, no run of the sweep is started."""
+NOTE_NAME = "note.txt"
+MOST_NOTE = 2000
+"""Characters."""
+_BYTES_A_CHARACTER = 4
+
+
+def paused_since_s(results: Path) -> float | None:
+    """When the sweep of a results directory was paused, in s since 1970; None if it is not."""
+    try:
+        return (results / PAUSE_NAME).lstat().st_mtime
+    except OSError:
+        return None
+
+
+def pause(results: Path) -> None:
+    """Have no further run started. Raises OSError."""
+    if paused_since_s(results) is None:
+        write_whole(results / PAUSE_NAME, "")
+
+
+def resume(results: Path) -> None:
+    """Have runs started again. Raises OSError."""
+    remove(results / PAUSE_NAME)
+
+
+def read_note(results: Path) -> str:
+    """The note of a results directory; "" if there is none that can be read. Only its first MOST_NOTE characters."""
+    try:
+        return _plain(read_plain_text(results / NOTE_NAME, _BYTES_A_CHARACTER * MOST_NOTE))[:MOST_NOTE]
+    except OSError:
+        return ""
+
+
+def write_note(results: Path, text: str) -> None:
+    """Keep a note with a results directory, in place of the present one; "" removes it.
+
+    Raises Invalid if it is too long, OSError.
+    """
+    note = _plain(text)
+    if len(note) > MOST_NOTE:
+        raise Invalid(Mistake(f"got {len(note)} characters", f"at most {MOST_NOTE}"))
+    if note:
+        write_whole(results / NOTE_NAME, note + "\n")
+        return
+    remove(results / NOTE_NAME)
+
+
+def _plain(text: str) -> str:
+    """A text without control characters, beside ends of lines, and without space around it."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("".join(filter(str.isprintable, line.replace("\t", " "))) for line in lines).strip()
