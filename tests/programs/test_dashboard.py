@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +25,10 @@ from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.packet_views import AnalysisProcesses, PacketViews
 from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.dashboard.sweep_pages import TAG
+from owlt.orchestrator.run.events import RunStarted, SweepStarted
+from owlt.orchestrator.sweep.journal import open_journal
 from owlt.reports.page.build import build_report
+from owlt.results.lock import locked
 from tests.chromium import DESKTOP, PHONE, Page
 from tests.memory.emulator import MemoryEmulator, memory_client
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL
@@ -115,6 +120,44 @@ def test_a_box_plot_fills_as_runs_end(page: Page, changing: str, results: Path) 
 
     assert page.evaluate("document.querySelectorAll('svg .box').length") == 1
     assert page.messages == []
+
+
+def test_a_phones_page_keeps_its_width_while_runs_begin_and_end(page: Page, app: Flask, results: Path) -> None:
+    many = SMALL.model_copy(update={"implementations": ["cfdp", "norm", "ltp", "tcp"]})
+    shutil.rmtree(results)
+    write_results(results, many, skip=lambda run: run.repetition > 1)
+    page.look(PHONE)
+    with served(app) as url, locked(results), open_journal(results, lambda entry: None) as journal:
+        page.open(f"{url}sweeps/small/")
+        page.evaluate(WATCH_WIDTH)
+        journal.note(None, SweepStarted(host=socket.gethostname(), pid=os.getpid()))
+        for number, run in enumerate(plan_of(many).runs):
+            journal.note(number, RunStarted(run_id=run.run_id))
+        record(results, 2)
+        page.wait_for("document.querySelectorAll('.matrix .running').length === 8")
+        page.wait_for("document.querySelector('#c0').textContent.includes('2/3')")
+
+        assert page.evaluate("[...window.widths]") == [PHONE[0]]
+        assert page.evaluate("(each => each.scrollWidth > each.clientWidth)(document.querySelector('.matrix-frame'))")
+
+
+WATCH_WIDTH = """
+window.widths = new Set();
+const note = () => window.widths.add(document.documentElement.scrollWidth);
+note();
+new MutationObserver(note).observe(document.body, {subtree: true, childList: true, attributes: true});
+null
+"""
+
+
+def test_the_certificates_stay_open_while_the_page_changes(page: Page, changing: str, results: Path) -> None:
+    page.open(f"{changing}sweeps/small/")
+    page.evaluate("document.querySelector('#certificates').open = true")
+    record(results, 2)
+
+    page.wait_for("document.querySelector('#c0').textContent.includes('2/3')")
+
+    assert page.evaluate("document.querySelector('#certificates').open")
 
 
 def test_a_cell_that_has_the_focus_keeps_it_when_it_changes(page: Page, changing: str, results: Path) -> None:

@@ -17,6 +17,7 @@ from owlt.reports.page.parts import page_script
 from owlt.reports.page.provenance import digest_of_profile
 from owlt.reports.page.tables import Passes, PassTimes, passes_of
 from owlt.reports.results.load import load_results
+from owlt.results.operator import write_note
 from tests.unit.reports.conftest import (
     FAILED,
     FAILURE,
@@ -378,3 +379,14 @@ def test_the_pass_to_show_first_is_as_long_as_the_median_transfer(tmp_path: Path
     assert passes is not None
     times_s = sorted(time_s for row in passes.rows for each in row.samples for time_s in each.times_s)
     assert times_s[len(times_s) // 2 - 1] <= passes.length_s <= times_s[-1]
+
+
+def test_an_operators_note_is_among_the_conditions_as_text(tmp_path: Path) -> None:
+    directory = write_results(tmp_path / "few", few(repetitions=1))
+    without = page_text(directory)
+    write_note(directory, "rain <b>since</b> 14:00\nantenna moved")
+
+    assert "<dt>Note</dt>" not in without
+    assert '<dt>Note</dt><dd class="lines">rain &lt;b&gt;since&lt;/b&gt; 14:00\nantenna moved</dd>' in page_text(
+        directory
+    )
