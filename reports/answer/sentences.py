@@ -37,6 +37,7 @@ def headline(criterion: Criterion, summaries: Sequence[Summary], regions: Sequen
     if decided:
         first, *rest = decided
         sentences.append(_recommended_first(first, criterion, cells, len(summaries), margin))
+        sentences += _next_best(first.verdicts, criterion)
         if rest:
             named = [f"{either(each.names)} in {_number_of(each)}" for each in rest[:MOST_CHOICES]]
             more = sum(each.cells for each in rest[MOST_CHOICES:])
@@ -92,6 +93,21 @@ def _recommended_first(first: _Named, criterion: Criterion, cells: int, implemen
         else f"in {first.cells} of {cells} cells"
     )
     return f"Take {who} {_best_or_close(criterion, margin)}, {where}."
+
+
+def _next_best(verdicts: Sequence[Verdict], criterion: Criterion) -> list[str]:
+    """How far the best of the implementations that may not be taken are behind."""
+    nearest = [
+        min(behind)
+        for verdict in verdicts
+        if (
+            behind := [
+                each.behind for each in verdict.standings if each.relation == "worse" and each.behind is not None
+            ]
+        )
+    ]
+    amount = _range(min(nearest), max(nearest), criterion) if nearest and not criterion.is_share else ""
+    return [f"The best of the others {criterion.verb} {amount}."] if amount else []
 
 
 def _best_or_close(criterion: Criterion, margin: float) -> str:

@@ -197,7 +197,9 @@ def test_one_that_is_shown_to_be_the_best_is_recommended() -> None:
     answer = by_goodput(cell({"ltp": FAST, "norm": SLOWER}))
 
     assert answer.regions[0].sentences[0].startswith("Take ltp: ")
-    assert answer.headline == "Take ltp: it has the highest goodput, or one within 1 % of it, here."
+    assert answer.headline == (
+        "Take ltp: it has the highest goodput, or one within 1 % of it, here. The best of the others is 33 % slower."
+    )
 
 
 def test_if_all_are_equivalent_everywhere_no_name_is_preferred() -> None:
@@ -230,6 +232,7 @@ def test_cells_that_are_undecided_are_counted_apart_from_the_recommendation() ->
 
     assert by_goodput(*cells).headline == (
         "Take ltp: it has the highest goodput, or one within 1 % of it, in 1 of 2 cells. "
+        "The best of the others is 33 % slower. "
         "Undecided in 1 cell: ltp or norm."
     )
 
@@ -263,6 +266,7 @@ def test_the_headline_says_what_to_take_and_where_it_is_behind() -> None:
 
     assert by_goodput(*cells).headline == (
         "Take ltp: it has the highest goodput, or one within 1 % of it, in 2 of 3 cells. "
+        "The best of the others is 33 % slower. "
         "Elsewhere norm in 1 cell (PER 0.01)."
     )
 
