@@ -117,10 +117,13 @@ def _sureness(verdict: Verdict, rest: Sequence[Standing], criterion: Criterion) 
 
 def _reasons(verdict: Verdict, shown: Sequence[Standing]) -> Iterator[str]:
     worse = [each for each in shown if each.relation == "worse"]
-    undelivered = [each.name for each in shown if each.relation == "undelivered"]
+    nothing = [each.name for each in shown if each.relation == "undelivered" and not each.delivered]
+    undelivered = [each.name for each in shown if each.relation == "undelivered" and each.delivered]
     if worse:
         p_values = [each.p for each in worse if each.p is not None]
-        yield f"{_names(worse)} worse ({_p_text(p_values) if p_values else 'no random errors'})"
+        yield f"{_names(worse)} worse ({_p_text(p_values) if p_values else 'the runs of each are identical'})"
+    if nothing:
+        yield f"{listed(nothing)} delivered nothing"
     if undelivered:
         yield f"{listed(undelivered)} delivered half of the files or fewer"
     if verdict.leaders and verdict.undecided:

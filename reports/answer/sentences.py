@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from statistics import median
 from typing import NamedTuple
 
 from owlt.reports.answer.regions import Region, candidates_in, dimensions_of, place_text
@@ -37,7 +38,7 @@ def headline(criterion: Criterion, summaries: Sequence[Summary], regions: Sequen
     if decided:
         first, *rest = decided
         sentences.append(_recommended_first(first, criterion, cells, len(summaries), margin))
-        sentences += _next_best(first.verdicts, criterion)
+        sentences += _others(first, criterion)
         if rest:
             named = [f"{either(each.names)} in {_number_of(each)}" for each in rest[:MOST_CHOICES]]
             more = sum(each.cells for each in rest[MOST_CHOICES:])
@@ -85,29 +86,38 @@ def _recommended_first(first: _Named, criterion: Criterion, cells: int, implemen
     who = (
         "any of them: each has" if is_any else f"{either(first.names)}: {'each' if len(first.names) > 1 else 'it'} has"
     )
-    where = (
-        "here"
-        if cells == 1
-        else f"in all {cells} cells"
-        if first.cells == cells
-        else f"in {first.cells} of {cells} cells"
-    )
-    return f"Take {who} {_best_or_close(criterion, margin)}, {where}."
+    named = f" ({'; '.join(first.places)})" if len(first.places) < MOST_CHOICES and all(first.places) else ""
+    where = f"in all {cells} cells" if first.cells == cells else f"in {first.cells} of {cells} cells{named}"
+    return f"Take {who} {_best_or_close(criterion, margin)}, {'here' if cells == 1 else where}."
 
 
-def _next_best(verdicts: Sequence[Verdict], criterion: Criterion) -> list[str]:
-    """How far the best of the implementations that may not be taken are behind."""
-    nearest = [
-        min(behind)
-        for verdict in verdicts
-        if (
-            behind := [
-                each.behind for each in verdict.standings if each.relation == "worse" and each.behind is not None
-            ]
-        )
-    ]
-    amount = _range(min(nearest), max(nearest), criterion) if nearest and not criterion.is_share else ""
-    return [f"The best of the others {criterion.verb} {amount}."] if amount else []
+def _others(first: _Named, criterion: Criterion) -> list[str]:
+    """How the others stand where the first choice is to be taken: which tie in some of the cells, and how far behind
+    those are that never do."""
+    ties: dict[str, int] = {}
+    behind: dict[str, list[float]] = {}
+    for verdict in first.verdicts:
+        for each in verdict.standings:
+            if each.name in verdict.candidates and each.name not in first.names:
+                ties[each.name] = ties.get(each.name, 0) + 1
+            elif each.relation == "worse" and each.behind is not None:
+                behind.setdefault(each.name, []).append(each.behind)
+    parts = [f"{name} in {number}{'' if place else ' of them'}" for place, (name, number) in enumerate(ties.items())]
+    sentences = [f"As good: {listed(parts[:MOST_CHOICES])}."] if parts else []
+    never = {name: shares for name, shares in behind.items() if name not in ties}
+    if criterion.is_share or not never:
+        return sentences
+    if len(never) < MOST_CHOICES:
+        shares, who = [share for own in never.values() for share in own], listed(list(never))
+        verb = {"is": "are"}.get(criterion.verb, criterion.verb.removesuffix("s")) if len(never) > 1 else criterion.verb
+    else:
+        nearest = min(never, key=lambda name: median(never[name]))
+        shares, who, verb = never[nearest], f"The best of the others, {nearest},", criterion.verb
+    amount = _range(min(shares), max(shares), criterion)
+    typical = _range(median(shares), median(shares), criterion)
+    if len(shares) > MOST_CHOICES and amount and typical and amount != typical:
+        amount = f"typically {typical} ({amount.removesuffix(f' {criterion.worse}')})"
+    return [*sentences, f"{who} {verb} {amount}."] if amount else sentences
 
 
 def _best_or_close(criterion: Criterion, margin: float) -> str:
@@ -120,7 +130,8 @@ def _best_or_close(criterion: Criterion, margin: float) -> str:
 
 def _undecided(choices: Sequence[_Named], criterion: Criterion, cells: int, is_all: bool) -> str:
     number = sum(each.cells for each in choices)
-    names = list(dict.fromkeys(name for each in choices for name in each.names))
+    names = [name for each in choices for verdict in each.verdicts for name in verdict.candidates]
+    names = sorted(set(names), key=lambda name: (-names.count(name), names.index(name)))
     if not is_all:
         return f"Undecided in {_cells(number)}: {either(names)}."
     where = "" if cells == 1 else f" in all {number} cells" if number == cells else f" in {_cells(number)}"
@@ -212,9 +223,9 @@ def _within(region: Region, criterion: Criterion) -> str:
 
 
 def _apart(verdict: Verdict, names: Sequence[str], criterion: Criterion) -> float:
-    """The difference of the medians of these in a cell, as a share of the best."""
-    medians = [s.median for name in names if (s := verdict.standing(name)) and s.median is not None]
-    low, high = (min(medians), max(medians)) if medians else (0.0, 0.0)
+    """The difference of the values of these in a cell, as a share of the best."""
+    values = [s.value for name in names if (s := verdict.standing(name)) and s.value is not None]
+    low, high = (min(values), max(values)) if values else (0.0, 0.0)
     if low == high:
         return 0.0
     return 1 - low / high if criterion.higher_is_better else high / low - 1 if low else inf
@@ -234,11 +245,11 @@ def _standings(region: Region, name: str) -> list[Standing]:
 
 
 def _values(region: Region, names: Sequence[str], criterion: Criterion) -> str:
-    """The medians of implementations, and the number of runs of each."""
+    """The medians or means of implementations, and the number of runs of each."""
     standings = [each for name in names for each in _standings(region, name)]
-    medians = [each.median for each in standings if each.median is not None]
+    values = [each.value for each in standings if each.value is not None]
     metric = criterion.metric
-    texts = list(dict.fromkeys(metric.quantity_text(value) for value in (min(medians), max(medians))))
+    texts = list(dict.fromkeys(metric.quantity_text(value) for value in (min(values), max(values))))
     runs = sorted({each.n for each in standings})
     number = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
     unit = texts[-1].rpartition(" ")[2]
@@ -360,9 +371,9 @@ def _failures(region: Region, names: Sequence[str]) -> list[str]:
 
 
 def value_text(verdict: Verdict, criterion: Criterion) -> str:
-    """The median of the best implementation in a cell; "–" if there is none."""
+    """The median or mean of the best implementation in a cell; "–" if there is none."""
     best = verdict.standing(verdict.best) if verdict.best else None
-    return criterion.metric.text(best.median) if best and best.median is not None else "–"
+    return criterion.metric.text(best.value) if best and best.value is not None else "–"
 
 
 def spread_text(standing: Standing, criterion: Criterion) -> str:
@@ -371,10 +382,10 @@ def spread_text(standing: Standing, criterion: Criterion) -> str:
     if standing.is_identical:
         return "identical in both runs" if standing.n == 2 else f"identical in all {standing.n} runs"
     interval = "" if standing.interval is None else f"{text(standing.interval.low)} to {text(standing.interval.high)}"
-    if not standing.levels or standing.mean is None:
+    if not standing.levels:
         return interval
     runs = [f"{each.runs} of {standing.n} runs at {text((each.low + each.high) / 2)}" for each in standing.levels]
-    return f"mean {text(standing.mean)}: {listed(runs)}"
+    return f"mean: {listed(runs)}"
 
 
 def next_text(verdict: Verdict, criterion: Criterion) -> str:

@@ -34,6 +34,8 @@ class Standing(SampleNumbers):
 
     name: str
     relation: Relation
+    value: float | None
+    """What is shown: the mean of values at few levels, where a median jumps from one to the next; else the median."""
     behind: float | None
     """How far it is behind the best, as a share of the best; negative: ahead. None: of the best one, and where there is
     no number for it. Of the probability of delivery it is the difference of the shares."""
@@ -95,7 +97,9 @@ def verdicts(cells: Sequence[Cell], criterion: Criterion, rule: Rule = DEFAULT_R
 def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
     numbers = {name: criterion.numbers(sample) for name, sample in cell.samples.items()}
     eligible = [name for name, each in numbers.items() if each.tried and (criterion.is_share or _delivers(each))]
-    eligible.sort(key=lambda name: _order_of(numbers[name], criterion), reverse=True)
+    values = {name: each.mean if each.levels else each.median for name, each in numbers.items()}
+    sign = 1 if criterion.higher_is_better else -1
+    eligible.sort(key=lambda name: (sign * (values[name] or 0), sign * (numbers[name].mean or 0)), reverse=True)
     best = eligible[0] if eligible and numbers[eligible[0]].delivered else None
     standpoints: dict[str, Standpoint] = {}
     if best:
@@ -113,6 +117,7 @@ def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
                 **vars(numbers[name]),
                 name=name,
                 relation=_relation(numbers[name], standpoint, name == best),
+                value=values[name],
                 behind=None if name == best else behind,
                 behind_low=low,
                 behind_high=high,
@@ -127,11 +132,6 @@ def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
 def _delivers(numbers: SampleNumbers) -> bool:
     """Whether it delivered more than half of its files, and they have values."""
     return 2 * numbers.delivered > numbers.tried and numbers.median is not None
-
-
-def _order_of(numbers: SampleNumbers, criterion: Criterion) -> tuple[float, float]:
-    sign = 1 if criterion.higher_is_better else -1
-    return sign * (numbers.median or 0), sign * (numbers.mean or 0)
 
 
 def _relation(numbers: SampleNumbers, standpoint: Standpoint | None, is_best: bool) -> Relation:

@@ -250,11 +250,16 @@ class Criterion:
     def contestant(self, sample: Sample) -> Contestant:
         """A sample as `choose` compares it."""
         if self.is_share:
-            return Contestant(self._successes(sample), True, sample.is_determined)
+            return Contestant(self._successes(sample), is_share=True, is_determined=sample.is_determined)
         with np.errstate(divide="ignore"):
-            values = np.asarray(sample.values(self.metric), float)
-            scores = values if self.higher_is_better else 1 / values
-        return Contestant(np.append(scores, np.zeros(sample.undelivered)), False, sample.is_determined)
+            values = sample.values(self.metric)
+            scores = np.asarray(values, float) if self.higher_is_better else 1 / np.asarray(values, float)
+        return Contestant(
+            np.append(scores, np.zeros(sample.undelivered)),
+            is_inverse=not self.higher_is_better,
+            is_at_levels=bool(levels(values)),
+            is_determined=sample.is_determined,
+        )
 
     def numbers(self, sample: Sample) -> SampleNumbers:
         """A sample in numbers by this criterion."""

@@ -10,8 +10,8 @@ The ratio is the median over all pairs (a run of one / a run of the other), and 
 (Hodges and Lehmann 1963). The critical value is the exact one of Mann and Whitney, or that of Brunner and Munzel (2000)
 where it is smaller, because the former is too large if one implementation varies more than the other; and with equal
 probabilities of both orders all runs of one precede all of the other with a probability of at most 2^-n, so that fewer
-runs than that allows exclude nothing. Where values are at few levels, the bound of the ratio of the means holds too
-(Welch 1947). An undelivered file is the worst result. The p-value belongs to the same bound.
+runs than that allows exclude nothing. Where values are at few levels, the ratio is that of the means, and its bound
+holds too (Welch 1947). An undelivered file is the worst result. The p-value belongs to the same bound.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from owlt.reports.comparison.estimates import CONFIDENCE, levels
+from owlt.reports.comparison.estimates import CONFIDENCE
 
 ERROR = 1 - CONFIDENCE
 """The probability of a wrong statement about a cell."""
@@ -70,6 +70,10 @@ class Contestant(NamedTuple):
 
     scores: Scores
     is_share: bool = False
+    is_inverse: bool = False
+    """Whether the scores are the inverse of the values, because lower values are better."""
+    is_at_levels: bool = False
+    """Whether the values are at few levels, such as numbers of round trips: then its mean is compared."""
     is_determined: bool = False
     """Whether every further run is the same: the channel has no random errors, and the runs have the same packets."""
 
@@ -172,7 +176,7 @@ class Bounded(NamedTuple):
 
 
 def ratios(one: Contestant, other: Contestant, level: float) -> tuple[Bounded, Bounded]:
-    """Both directions of the comparison of two implementations by all ratios of their runs."""
+    """Both directions of the comparison of two implementations by all ratios of their runs, and by their means."""
     size = len(one.scores) * len(other.scores)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.divide.outer(one.scores, other.scores)
@@ -186,7 +190,7 @@ def ratios(one: Contestant, other: Contestant, level: float) -> tuple[Bounded, B
     after = test.place(level) - 1 - unknown
     low, high = (float(known[after]), float(known[-after - 1])) if after >= 0 else (0.0, inf)
     p_behind, p_ahead = (test.p(unknown + int(np.count_nonzero(side))) for side in (known >= 1, known <= 1))
-    if after >= 0 and (means := _means_of_levels(one.scores, other.scores)):
+    if (one.is_at_levels or other.is_at_levels) and (means := _means(one, other)):
         value = means.value
         low, high = min(low, means.low(level)), max(high, means.high(level))
         p_behind, p_ahead = max(p_behind, means.p_behind), max(p_ahead, 1 - means.p_behind)
@@ -195,7 +199,7 @@ def ratios(one: Contestant, other: Contestant, level: float) -> tuple[Bounded, B
 
 
 class _Means(NamedTuple):
-    """The ratio of two geometric means (Welch 1947, on logarithms); `deviation` is that of its logarithm."""
+    """The ratio of two means (Welch 1947, by the delta method); `deviation` is that of its logarithm."""
 
     value: float
     deviation: float
@@ -215,21 +219,25 @@ class _Means(NamedTuple):
         return float(special.stdtr(self.freedom, log(self.value) / self.deviation))
 
 
-def _means_of_levels(one: Scores, other: Scores) -> _Means | None:
-    """The ratio of the means of two implementations whose values are at few levels, such as rounds of a round trip;
-    None for others, and if a side has no spread and no second value.
+def _means(one: Contestant, other: Contestant) -> _Means | None:
+    """The ratio of the means of two implementations whose values are at few levels, such as rounds of a round trip. Of
+    such values the median over all pairs is often 1, whatever the numbers of runs at each level.
 
-    Of such values the median over all pairs is often 1, whatever the numbers of runs at each level.
+    None: one of them has fewer than two values, or both have no spread.
     """
-    logs = [np.log(scores[(scores > 0) & np.isfinite(scores)]) for scores in (one, other)]
-    if min(map(len, logs)) < 2 or not levels([*np.exp(logs[0]), *np.exp(logs[1])]):
-        return None
-    parts = [(float(each.var(ddof=1)) / len(each), len(each) - 1) for each in logs]
+    means, parts = [], []
+    for scores, is_inverse in ((one.scores, one.is_inverse), (other.scores, other.is_inverse)):
+        delivered = scores[(scores > 0) & np.isfinite(scores)]
+        if len(delivered) < 2:
+            return None
+        values = 1 / delivered if is_inverse else delivered
+        means.append(float(values.mean()) ** (-1 if is_inverse else 1))
+        parts.append((float(values.var(ddof=1) / values.mean() ** 2) / len(values), len(values) - 1))
     variance = sum(part for part, _ in parts)
     if variance < ROUNDING**2:
         return None
     freedom = variance**2 / sum(part**2 / free for part, free in parts)
-    return _Means(exp(float(logs[0].mean() - logs[1].mean())), sqrt(variance), freedom)
+    return _Means(means[0] / means[1], sqrt(variance), freedom)
 
 
 def _inverse(ratio: float) -> float:

@@ -23,7 +23,7 @@ import numpy as np
 from owlt.captures.accounting.summary import CaptureSummary
 from owlt.inputs.sweep import Adaptive, Sweep
 from owlt.reports.comparison.choice import MOST_EXACT, MOST_REPETITIONS, Contestant, Rule, choose, ratios
-from owlt.reports.comparison.estimates import CONFIDENCE, SEED, median_interval
+from owlt.reports.comparison.estimates import CONFIDENCE, SEED, levels, median_interval
 from owlt.reports.results.columns import has_chance
 from owlt.reports.results.load import Results, Run, load_results, repetition_goodput
 from owlt.reports.results.rows import Row
@@ -113,7 +113,7 @@ def _decided(sweep: Sweep, goodputs: Mapping[Permutation, Goodputs], is_exact: b
         for point, numbers in goodputs.items():
             if _missing(numbers, IDENTICAL):
                 decisions[point] = Stop(IDENTICAL, "open")
-            elif numbers[1] is not None and numbers[1] == numbers[2]:
+            elif numbers[1] == numbers[2]:
                 decisions[point] = Stop(IDENTICAL, "identical")
         if any(each.reason == "open" for each in decisions.values()):
             return {point: decisions.get(point, Stop(IDENTICAL, "open")) for point in goodputs}
@@ -133,7 +133,11 @@ def _ended(
     contestants = {}
     for point, decision in so_far.items():
         scores = np.array([goodputs[point][number] or 0.0 for number in range(1, decision.repetitions + 1)])
-        contestants[point] = Contestant(scores, is_determined=decision.reason == "identical")
+        contestants[point] = Contestant(
+            scores,
+            is_at_levels=bool(levels(scores[scores > 0].tolist())),
+            is_determined=decision.reason == "identical",
+        )
     ended = {
         point: replace(so_far[point], reason="undelivered")
         for point, each in contestants.items()

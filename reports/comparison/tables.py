@@ -70,7 +70,12 @@ _COMPARISONS: tuple[tuple[str, CellKind, str, str], ...] = (
     ("other", "text", "", "name of the second implementation"),
     ("n_one", "integer", "runs", "runs of the first that ended, delivered or not: those that are tested"),
     ("n_other", "integer", "runs", "runs of the second that ended"),
-    ("ratio", "number", "ratio", "median over all pairs of a run of the first over a run of the second"),
+    (
+        "ratio",
+        "number",
+        "ratio",
+        "median of all ratios of a run of the first to one of the second; of few levels: of the means",
+    ),
     ("ratio_low", "number", "ratio", "lower bound of its 95 % interval (Hodges and Lehmann); empty: too few runs"),
     ("ratio_high", "number", "ratio", "upper bound of the interval"),
     ("p", "number", "probability", "two-sided p-value of that interval; an undelivered file is the worst value"),

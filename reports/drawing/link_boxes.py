@@ -42,8 +42,8 @@ class BoxLine:
 
     name: str
     drawing: Markup
-    median: str
-    """With its unit; "" if no run has a value."""
+    value: str
+    """The median, or "mean" and the mean where values are at few levels, with its unit; "" if no run has a value."""
     difference: str
     """From the best implementation; "" for that itself."""
     n: str
@@ -209,7 +209,11 @@ class _Drawer:
         verdict = self.verdicts.get(cell.point)
         standing = verdict.standing(name) if verdict else None
         numbers = box.numbers
-        median = looks.text(numbers.median) if numbers else ""
+        value = ""
+        if standing and standing.value is not None:
+            value = f"{'mean ' if standing.levels else ''}{looks.text(standing.value)}"
+        elif numbers:
+            value = looks.text(numbers.median)
         if box.share:
             n = f"{box.share.count} of {box.share.n}"
         elif box.undelivered:
@@ -219,7 +223,7 @@ class _Drawer:
         return BoxLine(
             name=name,
             drawing=looks.drawn(name, box),
-            median=median,
+            value=value,
             difference=difference_text(standing, self.criterion, True) if standing and numbers else "",
             n=n,
             is_short=box.undelivered > 0,

@@ -263,9 +263,9 @@ def _answer(results: Results, cells: list[Cell]) -> _Section:
 
 
 def _cell_quantity(verdict: Verdict, criterion: Criterion) -> str:
-    """The best median of a cell, with its unit."""
+    """The best value of a cell, with its unit."""
     best = verdict.standing(verdict.best) if verdict.best else None
-    return "–" if best is None or best.median is None else criterion.metric.quantity_text(best.median)
+    return "–" if best is None or best.value is None else criterion.metric.quantity_text(best.value)
 
 
 def _assertions(results: Results, cells: list[Cell]) -> _Section:

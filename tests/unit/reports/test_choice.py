@@ -20,6 +20,7 @@ from owlt.reports.answer.answer import answer_of
 from owlt.reports.answer.verdicts import Verdict, verdicts
 from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Criterion, Point, Sample
 from owlt.reports.comparison.choice import DEFAULT_RULE, ERROR, Contestant, Rule, Standpoint, choose, ratios
+from owlt.reports.comparison.estimates import levels
 from tests.unit.reports.conftest import measured_row
 
 Runs = Sequence[float | None]
@@ -273,7 +274,8 @@ def wrong_cells(
         truth = {name: (shapes[rng.integers(len(shapes))], np.log(rng.choice(RATIOS))) for name in names}
         runs = {name: np.exp(shape.draw(rng, n) + centre) for name, (shape, centre) in truth.items()}
         best = max(names, key=lambda name: np.median(runs[name]))
-        found = choose_in({name: Contestant(values) for name, values in runs.items()}, best, DEFAULT_RULE)
+        contestants = {name: Contestant(each, is_at_levels=bool(levels(each.tolist()))) for name, each in runs.items()}
+        found = choose_in(contestants, best, DEFAULT_RULE)
         behind = {
             name: min(
                 float(np.exp(own[1] - other[1] + typical[own[0], other[0]]))

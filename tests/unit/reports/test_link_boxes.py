@@ -107,7 +107,7 @@ def test_a_median_has_the_unit_that_suits_the_link(cells: list[Cell]) -> None:
 
     assert {link.axis for link in boxes(cells).links} == {"Goodput (Mbit/s)", "Goodput (kbit/s)"}
     assert {link.axis for link in boxes(slow).links} == {"Goodput (bit/s)"}
-    assert all("⁻" not in line.median for link in boxes(slow).links for panel in link.panels for line in panel.lines)
+    assert all("⁻" not in line.value for link in boxes(slow).links for panel in link.panels for line in panel.lines)
 
 
 def test_files_that_were_not_delivered_are_counted_in_red(tmp_path: Path) -> None:
