@@ -192,12 +192,14 @@ def _link_words(axis: Axis, points: Iterable[Permutation]) -> tuple[str, str]:
     return axis.label[0].upper() + axis.label[1:], texts + ways
 
 
-def _reverse(results: Results, point: Permutation) -> Reverse:
-    """The values of the reverse link that a place has."""
-    shown, sweep = conditions_of(results.planned), results.sweep
-    reverse = (axis for axis in AXES.values() if axis.way == "reverse")
-    is_given = sweep.gives if sweep.channel_names else shown.__contains__
-    return tuple((axis.key, axis.of(point)) for axis in reverse if is_given(axis.key))
+def _reverse_axes(results: Results) -> list[Axis]:
+    """The axes of the reverse link whose values places have."""
+    is_given = results.sweep.gives if results.sweep.channel_names else conditions_of(results.planned).__contains__
+    return [axis for axis in AXES.values() if axis.way == "reverse" and is_given(axis.key)]
+
+
+def _reverse(axes: Sequence[Axis], point: Permutation) -> Reverse:
+    return tuple((axis.key, axis.of(point)) for axis in axes)
 
 
 def _reverse_text(reverse: Reverse) -> str:
@@ -212,7 +214,8 @@ def _groups_by_rate(results: Results) -> tuple[Group, ...]:
     """A figure for each rate, with a row for each delay, and for each reverse link that differs."""
     rates = dict.fromkeys(point.rate_bps for point in results.planned)
     delays = sorted({point.delay_ns for point in results.planned})
-    reverses = list(dict.fromkeys(_reverse(results, point) for point in results.planned))
+    axes = _reverse_axes(results)
+    reverses = list(dict.fromkeys(_reverse(axes, point) for point in results.planned))
     shown = conditions_of(results.planned)
     one_way, both_ways = "one way" if "delay" in shown else "forward", "both ways" if "rate" in shown else "forward"
 
@@ -248,8 +251,9 @@ def _groups_by_rate(results: Results) -> tuple[Group, ...]:
 def _named_group(results: Results) -> Group:
     """A row for each channel, and for each of its rates and delays if the sweep gives several."""
     first_points: dict[tuple[str, float | None, int, Reverse], Permutation] = {}
+    axes = _reverse_axes(results)
     for point in results.planned:
-        place = (point.channel_name, point.rate_bps, point.delay_ns, _reverse(results, point))
+        place = (point.channel_name, point.rate_bps, point.delay_ns, _reverse(axes, point))
         first_points.setdefault(place, point)
     times = Counter(name for name, *_ in first_points)
     specified = [results.channels[point].specified for point in first_points.values()]
@@ -270,7 +274,7 @@ def _named_group(results: Results) -> Group:
 
 def _named_place(results: Results, point: Permutation, places_of_channel: int) -> GridPlace:
     """The place of a point on a named channel; a channel with several places has rate and delay in file names."""
-    reverse = _reverse(results, point)
+    reverse = _reverse(_reverse_axes(results), point)
     values = f"-{delay_text(point.delay_ns)}-{rate_text(point.rate_bps)}{_reverse_file_text(reverse)}"
     suffix = values if places_of_channel > 1 else ""
     head = channel_head(results.channels[point].specified)

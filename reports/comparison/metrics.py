@@ -283,7 +283,7 @@ def shown_in(results: Results, metrics: tuple[Metric, ...]) -> tuple[Metric, ...
     defined = defined_in(results, metrics)
     delivered = [row for row in results.rows if row["outcome"] == COMPLETED]
     return tuple(
-        metric.scaled(max((value for row in delivered if (value := metric.of_row(row))), default=1.0))
+        metric.scaled(max((row[metric.key] or 0.0 for row in delivered), default=0.0) / metric.per_unit or 1.0)
         if metric.unit in SCALES
         else metric
         for metric in defined
