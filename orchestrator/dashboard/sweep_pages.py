@@ -101,10 +101,12 @@ def add_sweep_pages(app: Flask, directories: Directories, tags: Tags, answers: A
         answer = answers.of(index.directory, snapshot) if answers else None
         shown, answered, text = live_parts.get(name, (None, None, ""))
         if shown is not snapshot or answered is not answer:
+            headline = headline_of(snapshot)
             values = _live_values(name, snapshot) | {
+                "headline": headline,
                 "note": read_note(index.directory),
                 "answer": answer,
-                "load": load.text() if headline_of(snapshot).process in ("running", "paused") else "",
+                "load": load.text() if headline.process in ("running", "paused") else "",
                 "channels": channels_of(index.directory, snapshot),
             }
             text = render_template("live.html", **values)
@@ -195,7 +197,6 @@ def _live_values(name: str, snapshot: Snapshot) -> dict[str, object]:
     return {
         "name": name,
         "snapshot": snapshot,
-        "headline": headline_of(snapshot),
         "activities": sorted(activities),
         "machines": machines_of(state),
     }

@@ -169,7 +169,7 @@ HOSTILE: dict[str, Change] = {
     **{
         f"{name} -> a file of the victim": linked(name, "secret")
         for name in (
-            *("lock", "journal.jsonl", "metrics.prom", "sources.json", ".report.lock", ".plan.json.draft"),
+            *("lock", "journal.jsonl", "metrics.prom", "sources.json", ".report.lock", ".plan.json.draft", "note.txt"),
             *(RECORD, SUMMARY, CERTIFICATE, f"runs/{RUN}/analysis-failed.txt", f"runs/{RUN}/sender.err"),
             *(f"runs/{RUN}/sender.pcap", f"runs/{RUN}/pairs.json", f"runs/{RUN}/protocol.json"),
             *(f"runs/{RUN}/.sender.pcap.partial", f"runs/{RUN}/tcp-sender.csv", "machines/m.json", "report/index.html"),
@@ -182,7 +182,7 @@ HOSTILE: dict[str, Change] = {
     "report -> /": linked("report", "/"),
     **{
         f"{name} is a pipe": piped(name)
-        for name in ("plan.json", RECORD, SUMMARY, CERTIFICATE, "lock", "journal.jsonl", f"runs/{RUN}/sender.out")
+        for name in ("plan.json", RECORD, SUMMARY, CERTIFICATE, "lock", "journal.jsonl", "note.txt", f"runs/{RUN}/sender.out")
     },
     "sender.pcap is a pipe": piped(f"runs/{RUN}/sender.pcap"),
     "report is a pipe": piped("report"),
