@@ -182,7 +182,10 @@ HOSTILE: dict[str, Change] = {
     "report -> /": linked("report", "/"),
     **{
         f"{name} is a pipe": piped(name)
-        for name in ("plan.json", RECORD, SUMMARY, CERTIFICATE, "lock", "journal.jsonl", "note.txt", f"runs/{RUN}/sender.out")
+        for name in (
+            *("plan.json", RECORD, SUMMARY, CERTIFICATE, "lock", "journal.jsonl", "note.txt"),
+            f"runs/{RUN}/sender.out",
+        )
     },
     "sender.pcap is a pipe": piped(f"runs/{RUN}/sender.pcap"),
     "report is a pipe": piped("report"),
