@@ -387,6 +387,6 @@ def test_an_operators_note_is_among_the_conditions_as_text(tmp_path: Path) -> No
     write_note(directory, "rain <b>since</b> 14:00\nantenna moved")
 
     assert "<dt>Note</dt>" not in without
-    assert '<dt>Note</dt><dd class="lines">rain &lt;b&gt;since&lt;/b&gt; 14:00\nantenna moved</dd>' in page_text(
+    assert '<dt>Note</dt><dd class="as-typed">rain &lt;b&gt;since&lt;/b&gt; 14:00\nantenna moved</dd>' in page_text(
         directory
     )
