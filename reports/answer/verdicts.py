@@ -16,7 +16,7 @@ from owlt.reports.comparison.estimates import Share, share
 
 Relation = Literal["best", "equivalent", "worse", "undecided", "undelivered", "not run"]
 """best, equivalent: may be taken. worse: shown to be behind the best by more than the margin. undecided: neither is
-shown. undelivered: half of its files or more were not delivered. not run: no run has a result."""
+shown. undelivered: worse, and half of its files or more were not delivered. not run: no run has a result."""
 RELATIONS: dict[Relation, str] = {
     "best": "best",
     "equivalent": "equivalent",
@@ -96,14 +96,22 @@ def verdicts(cells: Sequence[Cell], criterion: Criterion, rule: Rule = DEFAULT_R
 
 def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
     numbers = {name: criterion.numbers(sample) for name, sample in cell.samples.items()}
-    eligible = [name for name, each in numbers.items() if each.tried and (criterion.is_share or _delivers(each))]
+    contestants = {name: criterion.contestant(sample) for name, sample in cell.samples.items() if sample.tried}
+    least = rule.least_repetitions(len(contestants))
+    eligible = [
+        name
+        for name, each in contestants.items()
+        if criterion.is_share or not (each.is_unreliable and (len(each.scores) >= least or each.is_determined))
+        if not cell.samples[name].is_unsupported
+    ]
     values = {name: each.mean if each.levels else each.median for name, each in numbers.items()}
     sign = 1 if criterion.higher_is_better else -1
-    eligible.sort(key=lambda name: (sign * (values[name] or 0), sign * (numbers[name].mean or 0)), reverse=True)
+    eligible.sort(key=lambda name: _rank(numbers[name], values[name], sign), reverse=True)
     best = eligible[0] if eligible and numbers[eligible[0]].delivered else None
     standpoints: dict[str, Standpoint] = {}
     if best:
-        standpoints = choose({name: criterion.contestant(cell.samples[name]) for name in eligible}, best, rule)
+        competing = {name: contestants[name] for name in eligible}
+        standpoints = choose(competing, best, rule, len(contestants))
         if any(not each.tried for each in numbers.values()):
             standpoints = {name: each.as_undecided() for name, each in standpoints.items()}
     ranked = [*standpoints, *(name for name in numbers if name not in standpoints)]
@@ -111,7 +119,7 @@ def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
     for name in ranked:
         standpoint = standpoints.get(name)
         behind, low, high = _behind(standpoint, criterion)
-        needed = standpoint.repetitions_needed(numbers[name].tried, len(standpoints), rule) if standpoint else None
+        needed = standpoint.repetitions_needed(numbers[name].tried, len(contestants), rule) if standpoint else None
         standings.append(
             Standing(
                 **vars(numbers[name]),
@@ -125,13 +133,13 @@ def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
                 repetitions_needed=needed,
             )
         )
-    least = rule.least_repetitions(sum(each.tried > 0 for each in numbers.values()))
     return Verdict(cell.point, least, best, tuple(standings))
 
 
-def _delivers(numbers: SampleNumbers) -> bool:
-    """Whether it delivered more than half of its files, and they have values."""
-    return 2 * numbers.delivered > numbers.tried and numbers.median is not None
+def _rank(numbers: SampleNumbers, value: float | None, sign: int) -> tuple[bool, float, float]:
+    """Those that delivered more than half of their files first, then by their value and their mean."""
+    is_usual = 2 * numbers.delivered > numbers.tried
+    return is_usual, -inf if value is None else sign * value, sign * (numbers.mean or 0)
 
 
 def _relation(numbers: SampleNumbers, standpoint: Standpoint | None, is_best: bool) -> Relation:
@@ -139,7 +147,9 @@ def _relation(numbers: SampleNumbers, standpoint: Standpoint | None, is_best: bo
         return "undelivered" if numbers.tried else "not run"
     if standpoint.position == "take":
         return "best" if is_best else "equivalent"
-    return "worse" if standpoint.position == "excluded" else "undecided"
+    if standpoint.position == "undecided":
+        return "undecided"
+    return "undelivered" if 2 * numbers.delivered <= numbers.tried else "worse"
 
 
 def _behind(standpoint: Standpoint | None, criterion: Criterion) -> tuple[float | None, float | None, float | None]:

@@ -30,7 +30,7 @@ from owlt.reports.results.columns import has_chance
 from owlt.reports.results.load import Results
 from owlt.reports.results.rows import Row
 from owlt.results.judgements import COMPLETED, Delivery, delivery_of
-from owlt.results.record import Permutation
+from owlt.results.record import Outcome, Permutation
 
 
 class Point(NamedTuple):
@@ -124,12 +124,17 @@ class Sample:
         """The number of suspect runs."""
         return sum(bool(row["suspect"]) for row in self.rows)
 
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether the implementation states that it cannot do what is asked: nothing is left to chance."""
+        return all(row["outcome"] == Outcome.UNSUPPORTED for row in self.rows)
+
     @cached_property
     def is_determined(self) -> bool:
         """Whether every further run is the same: at least two runs with different seeds have the same packets on the
         exact clock, and nothing in the channel is left to chance."""
         return (
-            len(self.delivered_rows) == len(self.rows)
+            self.tried == len(self.rows)
             and len({row["seed"] for row in self.rows}) > 1
             and len({tuple(row[name] for name in OF_A_RUN) for row in self.rows}) == 1
             and all(row["clock"] == "exact" and not has_chance(row) for row in self.rows)

@@ -1,10 +1,10 @@
 """The choice among the implementations of a cell: which may be taken, which are excluded, which are undecided.
 
-The rule is that of multiple comparisons with the best (Hsu 1984, The Annals of Statistics 12), with ratios instead of
-differences. Each ratio of two implementations has a lower bound at the level 5 % / (k - 1), for k implementations; then
-all statements about a cell hold together with a confidence of 95 %, whichever implementation is the best. One that is
-shown to be the best, or behind it by no more than the margin, may be taken; one that is shown to be behind by more is
-excluded. A difference that is significant and within the margin does not matter.
+Each ratio of two implementations has a lower bound at the level 5 % / (k (k - 1)), for k implementations, so that all
+statements about a cell hold together with a confidence of 95 % (Bonferroni). The bounds of all pairs say how far an
+implementation is behind the best of the others, whichever that is (Edwards and Hsu 1983). One that is shown to be the
+best, or behind it by no more than the margin, may be taken; one that is shown to be behind by more is excluded. A
+difference that is significant and within the margin does not matter.
 
 The ratio is the median over all pairs (a run of one / a run of the other), and its bound one of the sorted ratios
 (Hodges and Lehmann 1963). The critical value is the exact one of Mann and Whitney, or that of Brunner and Munzel (2000)
@@ -20,7 +20,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from math import ceil, comb, exp, floor, hypot, inf, isfinite, log, sqrt
+from math import ceil, comb, exp, floor, inf, isfinite, log, sqrt
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -52,8 +52,8 @@ class Rule(NamedTuple):
     """How often the results decide whether more runs follow; each time has its part of the error."""
 
     def level(self, implementations: int) -> float:
-        """The level of one comparison with the best among so many implementations."""
-        return ERROR / self.looks / max(implementations - 1, 1)
+        """The level of one bound, of which each pair of so many implementations has two."""
+        return ERROR / self.looks / max(implementations * (implementations - 1), 2)
 
     def least_repetitions(self, implementations: int) -> int:
         """The least number of runs of each with which one of so many implementations can be excluded at all, if the
@@ -76,6 +76,11 @@ class Contestant(NamedTuple):
     """Whether the values are at few levels, such as numbers of round trips: then its mean is compared."""
     is_determined: bool = False
     """Whether every further run is the same: the channel has no random errors, and the runs have the same packets."""
+
+    @property
+    def is_unreliable(self) -> bool:
+        """Whether half of its files or more were not delivered: a rule, not a test."""
+        return 2 * int(np.count_nonzero(self.scores)) <= len(self.scores)
 
     @property
     def undelivered_share(self) -> float:
@@ -115,12 +120,14 @@ class Standpoint:
         return needed if needed <= MOST_REPETITIONS else None
 
 
-def choose(contestants: Mapping[Name, Contestant], best: Name, rule: Rule) -> dict[Name, Standpoint]:
+def choose(
+    contestants: Mapping[Name, Contestant], best: Name, rule: Rule, implementations: int = 0
+) -> dict[Name, Standpoint]:
     """The position of each implementation that has runs; `best` is the one with the best value, of which the others'
-    ratios are stated."""
+    ratios are stated. `implementations`: the number of those in the cell, if some do not take part."""
     if len(contestants) < 2:
         return {name: Standpoint("take", 1.0, 1.0, 1.0, None) for name in contestants}
-    level = rule.level(len(contestants))
+    level = rule.level(max(implementations, len(contestants)))
     pairs: dict[tuple[Name, Name], Bounded] = {}
     for one, other in combinations(contestants, 2):
         bounded = _shares if contestants[one].is_share else ratios
@@ -129,13 +136,14 @@ def choose(contestants: Mapping[Name, Contestant], best: Name, rule: Rule) -> di
     high = {name: min(each.high for each in own) for name, own in of_others.items()}
     standpoints = {}
     for name, own in of_others.items():
-        possible = [pairs[name, other] for other in contestants if other != name and high[other] >= 1]
-        low = min(each.low for each in possible or own)
+        low = min(each.low for each in own)
         value = 1.0 if name == best else pairs[name, best].value
         p_values = [each.p_behind for each in own if each.p_behind is not None]
-        p = min(1.0, len(own) * min(p_values)) if p_values else None
+        p = min(1.0, ERROR / level * min(p_values)) if p_values else None
         position = _position(low, high[name], rule.margin)
         standpoints[name] = Standpoint(position, value, min(low, value), max(high[name], value), p)
+    if all(each.position == "excluded" for each in standpoints.values()):  # each is behind another: a cycle
+        standpoints = {name: replace(each, position="undecided") for name, each in standpoints.items()}
     return _reliable(standpoints, contestants)
 
 
@@ -177,16 +185,20 @@ class Bounded(NamedTuple):
 
 def ratios(one: Contestant, other: Contestant, level: float) -> tuple[Bounded, Bounded]:
     """Both directions of the comparison of two implementations by all ratios of their runs, and by their means."""
-    size = len(one.scores) * len(other.scores)
+    rows, columns = (
+        np.resize(each.scores, max(len(each.scores), len(rival.scores))) if each.is_determined else each.scores
+        for each, rival in ((one, other), (other, one))
+    )
+    size = len(rows) * len(columns)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.divide.outer(one.scores, other.scores)
-    ratios[np.isinf(one.scores)[:, None] & np.isinf(other.scores)] = 1.0
+        ratios = np.divide.outer(rows, columns)
+    ratios[np.isinf(rows)[:, None] & np.isinf(columns)] = 1.0
     known = np.sort(ratios[~np.isnan(ratios)])
     unknown = size - len(known)  # neither file was delivered: each bound counts these pairs on its side
     value = float(np.median(known)) if len(known) else 1.0
     if one.is_determined and other.is_determined:
         return Bounded(value, value, value), Bounded(value, value, value).reverse
-    test = _Test(len(one.scores), len(other.scores), *_spread(ratios, value))
+    test = _Test(len(rows), len(columns), *_spread(ratios, value))
     after = test.place(level) - 1 - unknown
     low, high = (float(known[after]), float(known[-after - 1])) if after >= 0 else (0.0, inf)
     p_behind, p_ahead = (test.p(unknown + int(np.count_nonzero(side))) for side in (known >= 1, known <= 1))
@@ -249,16 +261,26 @@ def _spread(ratios: NDArray[np.float64], middle: float) -> tuple[float, float]:
     implementations vary in the same way, and its degrees of freedom (Brunner and Munzel 2000)."""
     if not 0 < middle < inf:
         middle = 1.0
-    below = (ratios < middle * (1 - ROUNDING)) + 0.5 * (np.abs(ratios - middle) <= middle * ROUNDING)
-    parts = [
-        (float(below.mean(axis=axis).var(ddof=1)) / count, count - 1)
-        for axis, count in ((1, ratios.shape[0]), (0, ratios.shape[1]))
-        if count > 1
-    ]
-    variance = sum(part for part, _ in parts)
-    if not variance:
-        return 0.0, inf
-    return sqrt(variance), variance**2 / sum(part**2 / freedom for part, freedom in parts)
+    with np.errstate(invalid="ignore"):
+        below, not_above = ratios < middle * (1 - ROUNDING), ratios <= middle * (1 + ROUNDING)
+    not_above |= np.isnan(ratios)
+    widest = (0.0, inf)
+    for side in (below, not_above):  # ratios at the middle belong to one side or the other: the larger spread counts
+        parts = [
+            (_variance(side.mean(axis=axis)) / count, count - 1)
+            for axis, count in ((1, ratios.shape[0]), (0, ratios.shape[1]))
+            if count > 1
+        ]
+        variance = sum(part for part, _ in parts)
+        if variance > widest[0] ** 2:
+            widest = sqrt(variance), variance**2 / sum(part**2 / freedom for part, freedom in parts)
+    return widest
+
+
+def _variance(values: NDArray[np.float64]) -> float:
+    """That of a sample; faster for few values than numpy's."""
+    middle = values - values.sum() / len(values)
+    return float(middle @ middle) / (len(values) - 1)
 
 
 class _Test(NamedTuple):
@@ -288,23 +310,21 @@ class _Test(NamedTuple):
 
 
 def _shares(one: Contestant, other: Contestant, level: float) -> tuple[Bounded, Bounded]:
-    """Both directions of the comparison of two shares, each difference of shares added to 1 (Newcombe 1998, method 10:
-    from the intervals of Wilson)."""
+    """Both directions of the comparison of two shares, each difference of shares added to 1, from the exact bounds of
+    each share at half the level (Clopper and Pearson 1934)."""
     share, other_share = (float(np.mean(each.scores > 0)) for each in (one, other))
     value = 1 + share - other_share
     if one.is_determined and other.is_determined:
         return Bounded(value, value, value), Bounded(2 - value, 2 - value, 2 - value)
-    z = float(special.ndtri(1 - level))
-    (low, high), (other_low, other_high) = (_wilson(each.scores, z) for each in (one, other))
-    least = value - hypot(share - low, other_high - other_share)
-    greatest = value + hypot(high - share, other_share - other_low)
+    (low, high), (other_low, other_high) = (_exact_bounds(each.scores, level / 2) for each in (one, other))
+    least, greatest = 1 + low - other_high, 1 + high - other_low
     return Bounded(value, least, greatest), Bounded(2 - value, 2 - greatest, 2 - least)
 
 
-def _wilson(scores: Scores, z: float) -> tuple[float, float]:
-    n, share = len(scores), float(np.mean(scores > 0))
-    middle, half = share + z**2 / (2 * n), z * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)
+def _exact_bounds(scores: Scores, level: float) -> tuple[float, float]:
+    n, count = len(scores), int(np.count_nonzero(scores))
+    low = float(special.betaincinv(count, n - count + 1, level)) if count else 0.0
+    return low, float(special.betaincinv(count + 1, n - count, 1 - level)) if count < n else 1.0
 
 
 @lru_cache(maxsize=256)

@@ -193,9 +193,11 @@ def _ratio_place(n: int, m: int, level: float) -> tuple[int, float]:
     return max(place, 1), 1 - level if place else float(1 - 2 * least_p(n, m) / 2)
 
 
-def probability_of_better(one: Sequence[float], other: Sequence[float]) -> float | None:
+def probability_of_better(
+    one: Sequence[float] | NDArray[np.float64], other: Sequence[float] | NDArray[np.float64]
+) -> float | None:
     """A12: the probability that a score of one is above a score of the other; None for an empty sample."""
-    if not one or not other:
+    if not len(one) or not len(other):
         return None
     wins, ties = np.greater.outer(one, other), np.equal.outer(one, other)
     return float((np.count_nonzero(wins) + np.count_nonzero(ties) / 2) / wins.size)

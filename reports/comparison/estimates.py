@@ -107,8 +107,11 @@ def levels(values: Sequence[float]) -> tuple[Level, ...]:
     ordered = sorted(values)
     if len(ordered) < LEAST_GROUPED or ordered[0] == ordered[-1]:
         return ()
-    widest_gaps = sorted(range(1, len(ordered)), key=lambda place: ordered[place - 1] - ordered[place])
     least_gap = WORTH_A_NOTE * abs(ordered[len(ordered) // 2])
+    gaps = [after - before for before, after in pairwise(ordered)]
+    if max(gaps) <= least_gap:
+        return ()
+    widest_gaps = sorted(range(1, len(ordered)), key=lambda place: -gaps[place - 1])
     for number in range(min(MOST_LEVELS, len(ordered)), 1, -1):
         ends = [0, *sorted(widest_gaps[: number - 1]), len(ordered)]
         found = [Level(end - start, ordered[start], ordered[end - 1]) for start, end in pairwise(ends)]

@@ -138,15 +138,17 @@ def _ended(
             is_at_levels=bool(levels(scores[scores > 0].tolist())),
             is_determined=decision.reason == "identical",
         )
+    rule = rule_of(sweep)
+    least = rule.least_repetitions(len(contestants))
     ended = {
         point: replace(so_far[point], reason="undelivered")
         for point, each in contestants.items()
-        if each.undelivered_share >= 0.5
+        if each.is_unreliable and (len(each.scores) >= least or each.is_determined)
     }
-    eligible = {point: each for point, each in contestants.items() if point not in ended}
-    if eligible:
-        best = max(eligible, key=lambda point: float(np.median(eligible[point].scores)))
-        standpoints = choose(eligible, best, rule_of(sweep))
+    competing = {point: each for point, each in contestants.items() if point not in ended}
+    if competing:
+        best = max(competing, key=lambda point: float(np.median(competing[point].scores)))
+        standpoints = choose(competing, best, rule, len(contestants))
         is_decided = any(each.position == "take" for each in standpoints.values())
         ended |= {
             point: replace(so_far[point], reason="decided")

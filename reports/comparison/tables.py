@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from itertools import combinations
 from math import inf
 from pathlib import Path
 
 from owlt.emulator.channel.impairment import CellKind
 from owlt.reports.comparison.cells import CRITERIA, Cell, Criterion, Sample
-from owlt.reports.comparison.choice import ERROR, ratios
-from owlt.reports.comparison.differences import compare, holm
+from owlt.reports.comparison.choice import ERROR, Contestant, ratios
+from owlt.reports.comparison.differences import Pair, holm, kruskal_wallis, probability_of_better
 from owlt.reports.comparison.estimates import box_numbers, estimate, levels, share
 from owlt.reports.comparison.metrics import MEASURES, METRICS, Metric
 from owlt.reports.results.columns import Column
@@ -151,28 +152,33 @@ def _pairs(cells: Sequence[Cell]) -> Iterator[Row]:
     for criterion in CRITERIA:
         if criterion.is_share:
             continue
-        for cell, comparison in zip(cells, compare([criterion.scores(cell) for cell in cells]), strict=True):
-            sizes = [_ratio(criterion, cell.samples[pair.one], cell.samples[pair.other]) for pair in comparison.pairs]
+        overall = kruskal_wallis([list(criterion.scores(cell).values()) for cell in cells])
+        for cell, kruskal_p in zip(cells, overall, strict=True):
+            names = list(combinations(cell.samples, 2))
+            contestants = {name: criterion.contestant(sample) for name, sample in cell.samples.items()}
+            sizes = [_ratio(contestants[one], contestants[other], criterion) for one, other in names]
             p_holm = holm([size.get("p") for size in sizes])
-            for pair, size, p in zip(comparison.pairs, sizes, p_holm, strict=True):
-                corrected = replace(pair, p_holm=p)
+            for (one, other), size, p in zip(names, sizes, p_holm, strict=True):
+                n_one, n_other = (len(contestants[name].scores) for name in (one, other))
+                pair = Pair(one, other, n_one, n_other, size.get("p"), p, size.get("a12"))
                 yield {
                     "metric": criterion.metric.slug,
                     **_point(cell),
-                    "kruskal_p": comparison.p,
-                    **asdict(corrected),
+                    "kruskal_p": kruskal_p,
+                    **vars(pair),
                     **size,
-                    "differs": corrected.differs,
-                    "repetitions_needed": pair.repetitions_needed(len(comparison.pairs)),
+                    "differs": pair.differs,
+                    "repetitions_needed": pair.repetitions_needed(len(names)),
                 }
 
 
-def _ratio(criterion: Criterion, one: Sample, other: Sample) -> dict[str, float | None]:
-    """The ratio of two samples in the unit of the measure; {} if one of them has no run with a result."""
-    if not (one.tried and other.tried):
+def _ratio(one: Contestant, other: Contestant, criterion: Criterion) -> dict[str, float | None]:
+    """The comparison of two samples in the unit of the measure; {} if one of them has no run with a result."""
+    if not (len(one.scores) and len(other.scores)):
         return {}
-    forth, back = ratios(criterion.contestant(one), criterion.contestant(other), ERROR / 2)
+    forth, back = ratios(one, other, ERROR / 2)
     size = forth if criterion.higher_is_better else back
+    tested = {"p": forth.p, "a12": probability_of_better(one.scores, other.scores)}
     if not (0 < size.low <= size.high < inf):
-        return {"p": forth.p}
-    return {"ratio": size.value, "ratio_low": size.low, "ratio_high": size.high, "p": forth.p}
+        return tested
+    return {"ratio": size.value, "ratio_low": size.low, "ratio_high": size.high, **tested}

@@ -52,15 +52,15 @@ def recorded(results: Path, repetitions: int, of_errors: float = 0.2) -> Plan:
 def test_five_repetitions_of_six_implementations_are_too_few_and_the_number_to_write_is_stated() -> None:
     text = "warning: repetitions: 5: too few to exclude any of 6 implementations"
 
-    assert f"{text}; write 'repetitions: 7' or more" in shown(of_six(5))
-    assert "warning" not in shown(of_six(7))
+    assert f"{text}; write 'repetitions: 10' or more" in shown(of_six(5))
+    assert "warning" not in shown(of_six(10))
 
 
 def test_the_least_number_of_adaptive_repetitions_decides() -> None:
     rule = {"at_most": 40, "until_interval_percent": 5}
 
-    assert "write 'at_least: 7' or more" in shown(of_six(rule | {"at_least": 3}))
-    assert "warning" not in shown(of_six(rule | {"at_least": 7}))
+    assert "write 'at_least: 10' or more" in shown(of_six(rule | {"at_least": 3}))
+    assert "warning" not in shown(of_six(rule | {"at_least": 10}))
 
 
 def test_one_implementation_has_nothing_to_decide() -> None:
@@ -71,14 +71,14 @@ def test_without_a_known_spread_there_are_examples_and_what_to_do() -> None:
     text = shown(of_six(10))
 
     assert "10 repetitions detect a difference between 6 implementations with a probability of 90 % if it is" in text
-    assert "(spread of the goodput 1 %), 13 % (spread of the goodput 5 %)" in text
+    assert "(spread of the goodput 1 %), 22 % (spread of the goodput 5 %)" in text
     assert text.endswith("for yours: owlt plan --spread RESULTS, or --spread 5%")
 
 
 def test_a_stated_spread_gives_the_difference_and_the_repetitions_for_a_smaller_one() -> None:
     text = shown(of_six(10), parse_spread("5%"))
 
-    assert "if it is 13 % (spread of the goodput 5 %); for 5 %, write 'repetitions: " in text
+    assert "if it is 22 % (spread of the goodput 5 %); for 5 %, write 'repetitions: " in text
     assert "write 'repetitions: 1" not in shown(of_six(10), parse_spread("0.01"))
 
 
@@ -120,10 +120,10 @@ def test_two_repetitions_have_no_spread(tmp_path: Path) -> None:
 
 def test_a_plan_says_how_many_runs_repeat_what_is_known_and_how_to_skip_them() -> None:
     (text,) = [each for each in shown(of_six(10)).split("\n") if "without random errors" in each]
-    rule = {"at_least": 7, "at_most": 10, "until": "decided"}
+    rule = {"at_least": 9, "at_most": 10, "until": "decided"}
 
     assert text.startswith("48 runs of channels without random errors add nothing")  # 6 times 8
-    assert text.endswith("write 'repetitions: {at_least: 7, at_most: 10, until: decided}'")
+    assert text.endswith("write 'repetitions: {at_least: 10, at_most: 11, until: decided}'")
     assert "48 runs of channels without random errors are skipped" in shown(of_six(rule))
 
 

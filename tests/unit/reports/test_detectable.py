@@ -7,7 +7,7 @@ from math import exp
 import numpy as np
 import pytest
 
-from owlt.reports.comparison.choice import DEFAULT_RULE, ERROR, Contestant, ratios
+from owlt.reports.comparison.choice import DEFAULT_RULE, Contestant, ratios
 from owlt.reports.comparison.stopping import DETECTION, detectable_ratio, repetitions_for, spread
 
 SPREAD = 0.05
@@ -16,13 +16,13 @@ SPREAD = 0.05
 def share_excluded(ratio: float, n: int, implementations: int) -> float:
     """The share of 1,000 simulated pairs with this ratio whose worse one is excluded among so many implementations."""
     random = np.random.default_rng(1)
-    level = ERROR / (implementations - 1)
+    level = DEFAULT_RULE.level(implementations)
     draws = np.exp(SPREAD * random.standard_normal((1000, 2, n)))
     high = [ratios(Contestant(one), Contestant(other * ratio), level)[0].high for one, other in draws]
     return float(np.mean(np.array(high) < 1 - DEFAULT_RULE.margin))
 
 
-@pytest.mark.parametrize(("n", "implementations"), [(5, 2), (7, 6), (10, 3), (30, 4), (60, 4)])
+@pytest.mark.parametrize(("n", "implementations"), [(6, 2), (10, 6), (10, 3), (30, 4), (60, 4)])
 def test_the_detectable_ratio_is_shown_in_nine_of_ten_sweeps_and_its_root_in_far_fewer(
     n: int, implementations: int
 ) -> None:
@@ -42,7 +42,7 @@ def test_fewer_repetitions_than_the_least_detect_nothing(implementations: int) -
 
 
 def test_identical_runs_detect_any_difference_beyond_the_margin() -> None:
-    assert detectable_ratio(0.0, 6, 3, DEFAULT_RULE) == 1 / 0.99
+    assert detectable_ratio(0.0, 7, 3, DEFAULT_RULE) == 1 / 0.99
 
 
 @pytest.mark.parametrize("ratio", [1.15, 1.05, 1.02])

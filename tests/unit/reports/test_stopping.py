@@ -133,8 +133,8 @@ FAST = [1.0 + 0.001 * number for number in range(20)]
 def decisions(
     runs: Mapping[str, Sequence[float | None]], has_chance: bool = True, clock: str = "exact"
 ) -> dict[str, tuple[int, str]]:
-    """The repetitions and the reason of each implementation of a cell that is looked at after 7, 11 and 20."""
-    sweep = few(repetitions={"at_least": 7, "at_most": 20, "until": "decided"}, clock=clock)
+    """The repetitions and the reason of each implementation of a cell that is looked at after 9, 13 and 20."""
+    sweep = few(repetitions={"at_least": 9, "at_most": 20, "until": "decided"}, clock=clock)
     points = {
         name: Permutation(
             implementation=name, file_size_bytes=1000, rate_bps=1e6, delay_ns=10**6, packet_error_rate=0.1
@@ -150,14 +150,14 @@ def scaled(factor: float, number: int) -> list[float]:
 
 
 def test_the_repetitions_of_a_cell_end_when_it_is_shown_what_may_be_taken() -> None:
-    assert decisions({"a": scaled(1, 7), "b": scaled(0.5, 7)}) == {"a": (7, "decided"), "b": (7, "decided")}
+    assert decisions({"a": scaled(1, 9), "b": scaled(0.5, 9)}) == {"a": (9, "decided"), "b": (9, "decided")}
 
 
 def test_an_excluded_implementation_ends_before_those_that_are_undecided() -> None:
-    wide = [1.0, 1.4, 0.8, 1.2, 0.9, 1.3, 1.1]
-    found = decisions({"a": wide, "b": [1.05 * value for value in reversed(wide)], "c": scaled(0.1, 7)})
+    wide = [1.0, 1.4, 0.8, 1.2, 0.9, 1.3, 1.1, 0.95, 1.25]
+    found = decisions({"a": wide, "b": [1.05 * value for value in reversed(wide)], "c": scaled(0.1, 9)})
 
-    assert found == {"a": (11, "open"), "b": (11, "open"), "c": (7, "decided")}
+    assert found == {"a": (13, "open"), "b": (13, "open"), "c": (9, "decided")}
 
 
 def test_an_undecided_cell_ends_at_the_bound() -> None:
@@ -170,18 +170,20 @@ def test_without_random_errors_two_identical_runs_are_enough() -> None:
     runs = {"a": [1.0, 1.0], "b": [0.9, 0.9]}
 
     assert decisions(runs, has_chance=False) == {"a": (2, "identical"), "b": (2, "identical")}
-    assert decisions(runs) == {"a": (7, "open"), "b": (7, "open")}
-    assert decisions(runs, has_chance=False, clock="real") == {"a": (7, "open"), "b": (7, "open")}
+    assert decisions(runs) == {"a": (9, "open"), "b": (9, "open")}
+    assert decisions(runs, has_chance=False, clock="real") == {"a": (9, "open"), "b": (9, "open")}
 
 
 def test_runs_that_differ_without_random_errors_are_repeated() -> None:
-    assert decisions({"a": [1.0, 1.0], "b": [0.9, 0.8]}, has_chance=False) == {"a": (2, "identical"), "b": (7, "open")}
+    assert decisions({"a": [1.0, 1.0], "b": [0.9, 0.8]}, has_chance=False) == {"a": (2, "identical"), "b": (9, "open")}
 
 
 def test_one_that_delivers_half_of_its_files_ends() -> None:
-    found = decisions({"a": scaled(1, 7), "b": [1.0, None, None, None, 1.0, None, 1.0], "c": scaled(1.002, 7)})
+    found = decisions(
+        {"a": scaled(1, 9), "b": [1.0, None, None, None, 1.0, None, 1.0, None, None], "c": scaled(1.002, 9)}
+    )
 
-    assert found["b"] == (7, "undelivered")
+    assert found["b"] == (9, "undelivered")
 
 
 @pytest.mark.parametrize("keys", [{}, {"until": "decided", "until_interval_percent": 5}])
