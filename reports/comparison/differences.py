@@ -20,7 +20,7 @@ from math import ceil, comb
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 from owlt.reports.comparison.choice import ERROR, MOST_EXACT, MOST_REPETITIONS, exact_place
 
@@ -67,7 +67,7 @@ class Pair:
         if self.a12 is None or self.a12 == 0.5:
             return None
         level = SIGNIFICANCE / max(pairs, 1)
-        z = stats.norm.ppf(1 - level / 2) + stats.norm.ppf(POWER)
+        z = float(special.ndtri(1 - level / 2) + special.ndtri(POWER))
         noether = ceil(z**2 / (6 * (self.a12 - 0.5) ** 2))  # Noether 1987, equal samples
         needed = max(noether if 0 < self.a12 < 1 else 0, least_repetitions(pairs))
         return needed if needed <= MOST_REPETITIONS else None
