@@ -70,7 +70,7 @@ def answer(
         where = region.where + (f" ({cells} cells)" if cells > 1 else "")
         printer.text(f"- {where}: {' '.join(region.sentences)}")
     printer.table(
-        ("implementation", "best or equivalent in", "undecided in", "farthest behind", "runs not completed"),
+        ("implementation", "may be taken in", "undecided in", "farthest behind", "runs not completed"),
         (_summary_cells(chosen, place) for place in range(len(chosen.summaries))),
     )
 

@@ -181,7 +181,7 @@ class Sensitivity:
             return
         where = f" in {spread.source}" if spread.source else ""
         if spread.largest == 0:
-            yield f"the runs of each cell are identical{where}: any difference {among} shows"
+            yield f"the runs of each cell are identical{where}: any difference {among} is detected"
             return
         line = (
             f"{detected}{_difference(ratios[spread.typical])} (spread of the goodput {_percent(spread.typical)}{where})"

@@ -142,7 +142,7 @@ def _undecided(verdict: Verdict, criterion: Criterion) -> str:
     bound = None if best is None else best.behind_high
     most = "" if bound is None else f": {verdict.best} is at most {_amount(bound, criterion)} behind the best"
     needed = [each.repetitions_needed for each in verdict.standings if each.repetitions_needed]
-    more = f" ({max(needed)} repetitions would decide it, if the differences are as they seem)" if needed else ""
+    more = f" ({max(needed)} repetitions would decide it if the differences are as large as measured)" if needed else ""
     return f"undecided between {listed(list(verdict.undecided))}{most}{more}"
 
 

@@ -173,11 +173,11 @@ def sureness(cells: Sequence[Cell], rule: Rule) -> str:
     if most < least:
         runs = "one run" if most == 1 else f"at most {most} runs"
         return (
-            f"Each implementation has {runs} in each cell: too few to exclude that a difference is chance. "
+            f"Each implementation has {runs} in each cell: too few to rule out that a difference is due to chance. "
             f"At least {least} repetitions are needed for {implementations} implementations."
         )
     return (
-        f"{_runs(samples, most)} of each in a cell. What is said of a cell as decided is wrong with a probability of "
+        f"{_runs(samples, most)} of each in a cell. A decision in a cell is wrong with a probability of "
         f"at most {percent_text(ERROR)}. A difference from the best of up to {percent_text(rule.margin)} does not "
         "matter."
     )
@@ -211,7 +211,7 @@ def _needed(region: Region) -> list[str]:
         return []
     (verdict,) = region.verdicts
     needed = [each.repetitions_needed for each in verdict.standings if each.repetitions_needed]
-    return [f"{max(needed)} repetitions would decide it, if the differences are as they seem."] if needed else []
+    return [f"{max(needed)} repetitions would decide it if the differences are as large as measured."] if needed else []
 
 
 def _within(region: Region, criterion: Criterion) -> str:
@@ -273,7 +273,7 @@ def _difference(region: Region, name: str, criterion: Criterion) -> str:
     worse = [share for share, own, _ in pairs if own.relation == "worse"]
     if 0 < len(worse) < len(pairs):
         return f"{name} {criterion.verb} {_partly(pairs, worse, criterion)}"
-    interval = _interval_of([own for _, own, _ in pairs], criterion) if worse else ", which is undecided"
+    interval = _interval_of([own for _, own, _ in pairs], criterion) if worse else " (undecided)"
     return f"{name} {criterion.verb} {amount}{_farthest_place(pairs)}{interval}"
 
 
@@ -286,7 +286,7 @@ def _partly(pairs: Sequence[tuple[float, Standing, Point]], worse: Sequence[floa
     )
     elsewhere = _range(0, max(shares), criterion)
     phrase = f"{shown} in {len(worse)} of {len(pairs)} cells"
-    return f"{phrase}, elsewhere {elsewhere}{_farthest_place(rest)}, which is undecided" if elsewhere else phrase
+    return f"{phrase}, elsewhere {elsewhere}{_farthest_place(rest)} (undecided)" if elsewhere else phrase
 
 
 def _farthest_place(pairs: Sequence[tuple[float, Standing, Point]]) -> str:

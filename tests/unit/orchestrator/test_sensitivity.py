@@ -107,7 +107,7 @@ def test_the_spread_of_results_is_that_of_their_permutations(tmp_path: Path) -> 
 
 def test_identical_runs_show_any_difference() -> None:
     assert list(decided(of_six(10), Spread(0.0, 0.0, source="r")).texts())[-1] == (
-        "the runs of each cell are identical in r: any difference between 6 implementations shows"
+        "the runs of each cell are identical in r: any difference between 6 implementations is detected"
     )
 
 
