@@ -80,7 +80,10 @@ def _answer_of(results: Path, cells: Sequence[Cell], rule: Rule, criterion: str,
 
     if within and criterion not in ("", DELIVERY_SLUG):
         raise OwltError(Mistake.of("--within", f"got it with --criterion {criterion}", f"--criterion {DELIVERY_SLUG}"))
-    result = answer_of(cells, rule, float(parsed("--within", within, parse_delay_ns)) / 1e9 if within else None)
+    within_s = float(parsed("--within", within, parse_delay_ns)) / 1e9 if within else None
+    if within_s is not None and within_s <= 0:
+        raise OwltError(Mistake.of("--within", f"got {within!r}", "more than 0, such as 300s"))
+    result = answer_of(cells, rule, within_s)
     if result is None:
         raise OwltError(Mistake("has one implementation", "at least two to compare", where=Place(str(results))))
     return result

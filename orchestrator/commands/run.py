@@ -169,7 +169,7 @@ def plan(
     )
     for line in texts(expected, directory):
         printer.text(line)
-    for line in decides.texts() if decides else ():
+    for line in decides.texts() if decides and expected.left else ():
         printer.text(line)
     change = planned_change(planned, directory)
     if change:

@@ -107,6 +107,8 @@ def counts(stops: Iterable[Stop]) -> dict[str, int]:
 
 SPREADS = (0.01, 0.05, 0.2)
 """The spreads that are examples as long as that of a sweep is unknown."""
+MOST_LOOKS = 3
+"""How often the results of `until: decided` are looked at, at most."""
 WORTH_DETECTING = 1.05
 """A plan that detects only larger ratios says how many repetitions detect this one."""
 MOST_CELLS = 60
@@ -133,7 +135,7 @@ class Sensitivity:
     implementations: int
     """The most that a cell has."""
     repetitions: int
-    """With adaptive repetitions, the least number."""
+    """With adaptive repetitions, the least number; the largest one with `until: decided`."""
     least: int
     """With fewer repetitions, no implementation can be excluded where channels have random errors."""
     key: str
@@ -154,6 +156,7 @@ class Sensitivity:
 
     def texts(self) -> Iterator[str]:
         """The lines for users."""
+        from owlt.reports.comparison.choice import Rule
         from owlt.reports.comparison.stopping import DETECTION
 
         if self.skippable:
@@ -161,16 +164,17 @@ class Sensitivity:
             if self.is_skipping:
                 yield f"{skipped} are skipped if the first two of a permutation are identical"
             else:
+                least = Rule(looks=MOST_LOOKS).least_repetitions(self.implementations)
                 yield (
                     f"{skipped} add nothing if the first two of a permutation are identical; to skip them, write "
-                    f"'repetitions: {{at_least: {self.least}, at_most: {max(self.repetitions, self.least + 1)}, "
+                    f"'repetitions: {{at_least: {least}, at_most: {max(self.repetitions, least + 1)}, "
                     "until: decided}'"
                 )
         among = f"between {self.implementations} implementations"
         if self.repetitions < self.least and not self.is_without_chance:
             yield (
                 f"warning: {self.key}: {self.repetitions}: too few to exclude any of {self.implementations} "
-                f"implementations; write '{self.key}: {self.least}' or more"
+                f"implementations; write at least {self._written(self.least)}"
             )
         detected = f"{max(self.repetitions, self.least)} repetitions detect a difference {among}"
         detected += f" with a probability of {_percent(DETECTION)} if it is "
@@ -190,8 +194,13 @@ class Sensitivity:
             largest = f"in {spread.permutation}, where the spread is {_percent(spread.largest)}"
             line += f", or {_difference(ratios[spread.largest])} {largest}"
         if self.repetitions_worth:
-            line += f"; for {_difference(WORTH_DETECTING)}, write '{self.key}: {self.repetitions_worth}'"
+            line += f"; for {_difference(WORTH_DETECTING)}, write {self._written(self.repetitions_worth)}"
         yield line
+
+    def _written(self, number: int) -> str:
+        """A number of repetitions as the sweep has it."""
+        more = " with a larger 'at_most'" if self.key == "at_least" else ""
+        return f"'{self.key}: {number}'{more}"
 
 
 def _percent(share: float) -> str:
@@ -213,7 +222,7 @@ def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
     if implementations < 2:
         return None
     adaptive = plan.sweep.adaptive
-    repetitions = adaptive.at_least if adaptive else plan.sweep.most_repetitions
+    repetitions = adaptive.at_least if adaptive and not adaptive.until else plan.sweep.most_repetitions
     rule = rule_of(plan.sweep)
     least = rule.least_repetitions(implementations)
     number = max(repetitions, least)
@@ -221,7 +230,7 @@ def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
     ratios = {each: ratio for each in spreads if (ratio := detectable_ratio(each, number, implementations, rule))}
     needed = repetitions_for(WORTH_DETECTING, spread.typical, implementations, rule) if spread else None
     worth = needed if needed and needed > number else None
-    key = "at_least" if adaptive else "repetitions"
+    key = "repetitions" if adaptive is None else "at_most" if adaptive.until else "at_least"
     fixed = [run for run in plan.runs if plan.sweep.clock == "exact" and not plan.channels[run.channel_key].draws]
     return Sensitivity(
         implementations=implementations,

@@ -95,15 +95,21 @@ def _others(first: _Named, criterion: Criterion) -> list[str]:
     """How the others stand where the first choice is to be taken: which tie in some of the cells, and how far behind
     those are that never do."""
     ties: dict[str, int] = {}
+    undecided: dict[str, int] = {}
     behind: dict[str, list[float]] = {}
     for verdict in first.verdicts:
         for each in verdict.standings:
             if each.name in verdict.candidates and each.name not in first.names:
                 ties[each.name] = ties.get(each.name, 0) + 1
+            elif each.relation == "undecided":
+                undecided[each.name] = undecided.get(each.name, 0) + 1
             elif each.relation == "worse" and each.behind is not None:
                 behind.setdefault(each.name, []).append(each.behind)
     parts = [f"{name} in {number}{'' if place else ' of them'}" for place, (name, number) in enumerate(ties.items())]
     sentences = [f"As good: {listed(parts[:MOST_CHOICES])}."] if parts else []
+    if undecided and len(first.verdicts) > 1:
+        open_in = [f"{name} in {number}" for name, number in undecided.items()]
+        sentences.append(f"Whether others are as good is undecided: {listed(open_in[:MOST_CHOICES])} of them.")
     never = {name: shares for name, shares in behind.items() if name not in ties}
     if criterion.is_share or not never:
         return sentences
@@ -170,11 +176,12 @@ def sureness(cells: Sequence[Cell], rule: Rule) -> str:
     least = rule.least_repetitions(implementations)
     if all(sample.is_determined for sample in samples):
         return f"The channel has no random errors, and all {most} runs of each in a cell have the same packets."
+    where = ", where the channel has random errors" if any(sample.is_determined for sample in samples) else ""
     if most < least:
         runs = "one run" if most == 1 else f"at most {most} runs"
         return (
-            f"Each implementation has {runs} in each cell: too few to rule out that a difference is due to chance. "
-            f"At least {least} repetitions are needed for {implementations} implementations."
+            f"Each implementation has {runs} in each cell{where}: too few to rule out that a difference is due to "
+            f"chance. At least {least} repetitions are needed for {implementations} implementations."
         )
     return (
         f"{_runs(samples, most)} of each in a cell. A decision in a cell is wrong with a probability of "
@@ -382,10 +389,14 @@ def spread_text(standing: Standing, criterion: Criterion) -> str:
     if standing.is_identical:
         return "identical in both runs" if standing.n == 2 else f"identical in all {standing.n} runs"
     interval = "" if standing.interval is None else f"{text(standing.interval.low)} to {text(standing.interval.high)}"
-    if not standing.levels:
+    if not standing.is_mean:
         return interval
-    runs = [f"{each.runs} of {standing.n} runs at {text((each.low + each.high) / 2)}" for each in standing.levels]
-    return f"mean: {listed(runs)}"
+    ends = [list(dict.fromkeys((text(each.low), text(each.high)))) for each in standing.levels]
+    runs = [
+        f"{each.runs} of {standing.n} runs at {' to '.join(own)}"
+        for each, own in zip(standing.levels, ends, strict=True)
+    ]
+    return f"mean: {listed(runs)}" if runs else "mean"
 
 
 def next_text(verdict: Verdict, criterion: Criterion) -> str:

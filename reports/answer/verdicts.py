@@ -35,7 +35,9 @@ class Standing(SampleNumbers):
     name: str
     relation: Relation
     value: float | None
-    """What is shown: the mean of values at few levels, where a median jumps from one to the next; else the median."""
+    """What is shown: the median; the mean if its values, or those of the best one, are at few levels, where a median
+    jumps from one to the next."""
+    is_mean: bool
     behind: float | None
     """How far it is behind the best, as a share of the best; negative: ahead. None: of the best one, and where there is
     no number for it. Of the probability of delivery it is the difference of the shares."""
@@ -108,6 +110,9 @@ def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
     sign = 1 if criterion.higher_is_better else -1
     eligible.sort(key=lambda name: _rank(numbers[name], values[name], sign), reverse=True)
     best = eligible[0] if eligible and numbers[eligible[0]].delivered else None
+    if best and criterion.is_share and not values[best]:
+        best = None
+    by_mean = {name for name, each in numbers.items() if each.levels or (best and numbers[best].levels)}
     standpoints: dict[str, Standpoint] = {}
     if best:
         competing = {name: contestants[name] for name in eligible}
@@ -125,7 +130,8 @@ def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
                 **vars(numbers[name]),
                 name=name,
                 relation=_relation(numbers[name], standpoint, name == best),
-                value=values[name],
+                value=numbers[name].mean if name in by_mean else numbers[name].median,
+                is_mean=name in by_mean,
                 behind=None if name == best else behind,
                 behind_low=low,
                 behind_high=high,

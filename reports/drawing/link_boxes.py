@@ -211,7 +211,7 @@ class _Drawer:
         numbers = box.numbers
         value = ""
         if standing and standing.value is not None:
-            value = f"{'mean ' if standing.levels else ''}{looks.text(standing.value)}"
+            value = f"{'mean ' if standing.is_mean else ''}{looks.text(standing.value)}"
         elif numbers:
             value = looks.text(numbers.median)
         if box.share:

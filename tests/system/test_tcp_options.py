@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from owlt.orchestrator.profiles.catalogue import PROFILES
 from tests.conftest import require_command
 from tests.system.sweeps import RECORDED, perform, records
 
@@ -101,10 +102,17 @@ def test_a_full_segment_has_the_data_that_was_asked_for_with_and_without_timesta
 
 @pytest.fixture(scope="module")
 def variants(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
-    """Congestion controls of the papers, and one that no kernel has."""
+    """Congestion controls of the papers; and one that no kernel has, with a profile that does not state the choices."""
     directory = tmp_path_factory.mktemp("variants")
-    varied = {"congestion_control": ["reno", "hybla", "nosuch"]}
-    changes = {"implementations": ["tcp"], "parameters": {"tcp": varied}, "certify": False}
+    profile = (PROFILES / "implementations" / "tcp.yaml").read_text()
+    unaware = directory / "unaware.yaml"
+    unaware.write_text(
+        "".join(line for line in profile.splitlines(keepends=True) if not line.startswith("choices:")).replace(
+            "name: tcp\n", "name: unaware\n"
+        )
+    )
+    varied = {"tcp": {"congestion_control": ["reno", "hybla"]}, "unaware": {"congestion_control": "nosuch"}}
+    changes = {"implementations": ["tcp", str(unaware)], "parameters": varied, "certify": False}
     done = perform(directory, directory / "results", **changes)
     assert done.returncode in RECORDED, done.stderr
     return directory / "results"
@@ -118,8 +126,7 @@ def test_the_kernel_says_that_it_used_the_congestion_control_that_was_asked_for(
 
 
 def test_a_congestion_control_that_the_kernel_has_not_got_is_unsupported(variants: Path) -> None:
-    run = run_with(variants, congestion_control="nosuch")
-    record = records(variants)[run.name]
+    (record,) = [each for run_id, each in records(variants).items() if run_id.startswith("unaware")]
 
     assert record["outcome"] == "unsupported"
     assert "it has: reno bbr" in record["reason"]

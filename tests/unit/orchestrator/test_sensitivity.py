@@ -52,14 +52,14 @@ def recorded(results: Path, repetitions: int, of_errors: float = 0.2) -> Plan:
 def test_five_repetitions_of_six_implementations_are_too_few_and_the_number_to_write_is_stated() -> None:
     text = "warning: repetitions: 5: too few to exclude any of 6 implementations"
 
-    assert f"{text}; write 'repetitions: 10' or more" in shown(of_six(5))
+    assert f"{text}; write at least 'repetitions: 10'" in shown(of_six(5))
     assert "warning" not in shown(of_six(10))
 
 
 def test_the_least_number_of_adaptive_repetitions_decides() -> None:
     rule = {"at_most": 40, "until_interval_percent": 5}
 
-    assert "write 'at_least: 10' or more" in shown(of_six(rule | {"at_least": 3}))
+    assert "write at least 'at_least: 10' with a larger 'at_most'" in shown(of_six(rule | {"at_least": 3}))
     assert "warning" not in shown(of_six(rule | {"at_least": 10}))
 
 
@@ -123,7 +123,7 @@ def test_a_plan_says_how_many_runs_repeat_what_is_known_and_how_to_skip_them() -
     rule = {"at_least": 9, "at_most": 10, "until": "decided"}
 
     assert text.startswith("48 runs of channels without random errors add nothing")  # 6 times 8
-    assert text.endswith("write 'repetitions: {at_least: 10, at_most: 11, until: decided}'")
+    assert text.endswith("write 'repetitions: {at_least: 11, at_most: 12, until: decided}'")
     assert "48 runs of channels without random errors are skipped" in shown(of_six(rule))
 
 
