@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from owlt.captures.accounting.summary import load_summary
 from owlt.inputs.mistake import Mistake
+from owlt.inputs.sweep import MOST_LOOKS
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run, read_plan
 from owlt.results.record import Permutation
@@ -107,8 +108,6 @@ def counts(stops: Iterable[Stop]) -> dict[str, int]:
 
 SPREADS = (0.01, 0.05, 0.2)
 """The spreads that are examples as long as that of a sweep is unknown."""
-MOST_LOOKS = 3
-"""How often the results of `until: decided` are looked at, at most."""
 WORTH_DETECTING = 1.05
 """A plan that detects only larger ratios says how many repetitions detect this one."""
 MOST_CELLS = 60
@@ -213,7 +212,7 @@ def _difference(ratio: float) -> str:
 
 def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
     """What the repetitions of a plan can decide; None: no cell has two implementations."""
-    from owlt.reports.comparison.stopping import detectable_ratio, repetitions_for, rule_of
+    from owlt.reports.comparison.stopping import IDENTICAL, detectable_ratio, repetitions_for, rule_of
 
     by_cell: dict[str, set[str]] = {}
     for run in plan.runs:
@@ -240,7 +239,7 @@ def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
         spread=spread,
         ratios=ratios,
         repetitions_worth=worth,
-        skippable=sum(run.repetition > 2 and not run.is_baseline for run in fixed),
+        skippable=sum(run.repetition > IDENTICAL and not run.is_baseline for run in fixed),
         is_skipping=bool(adaptive and adaptive.until),
         is_without_chance=len(fixed) == len(plan.runs),
     )

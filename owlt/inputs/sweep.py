@@ -42,6 +42,8 @@ from owlt.inputs.rules import Assertion, Baseline, Exclude, Include, Together
 from owlt.inputs.validation import Clock, mistakes_in
 
 MOST_REPETITIONS = 10_000
+MOST_LOOKS = 3
+"""The length of `Adaptive.looks`, or less where bounds are close."""
 
 
 def _require_whole(value: object) -> object:

@@ -207,17 +207,19 @@ def answer_of(cells: Sequence[Cell], rule: Rule = DEFAULT_RULE, within_s: float 
     if len(implementations_in(cells)) < 2:
         return None
     dimensions = dimensions_of([cell.point for cell in cells])
+    criteria = criteria_of(cells, within_s)
     return Answer(
         sureness=sureness(cells, rule),
         rule=rule,
         misleading=tuple(misleading_goodput(cells)),
         dimensions=dimensions,
-        by_criterion=tuple(by_criterion(cells, criterion, rule) for criterion in criteria_of(cells, within_s)),
+        by_criterion=tuple(_by_criterion(cells, criterion, rule, dimensions) for criterion in criteria),
     )
 
 
-def by_criterion(cells: Sequence[Cell], criterion: Criterion, rule: Rule) -> CriterionAnswer:
-    """The answer by one criterion."""
+def _by_criterion(
+    cells: Sequence[Cell], criterion: Criterion, rule: Rule, dimensions: Sequence[Dimension]
+) -> CriterionAnswer:
     of_cells = verdicts(cells, criterion, rule)
     summaries = summaries_of(of_cells)
     regions = regions_of(of_cells)
@@ -227,5 +229,5 @@ def by_criterion(cells: Sequence[Cell], criterion: Criterion, rule: Rule) -> Cri
         summaries=summaries,
         regions=tuple(RegionAnswer(region, tuple(region_sentences(region, criterion))) for region in regions),
         verdicts=tuple(of_cells),
-        lines=lines_of(regions, dimensions_of([cell.point for cell in cells]), criterion),
+        lines=lines_of(regions, dimensions, criterion),
     )

@@ -11,21 +11,12 @@ from math import inf, isfinite
 from typing import Literal
 
 from owlt.reports.comparison.cells import Cell, Criterion, Point, SampleNumbers
-from owlt.reports.comparison.choice import DEFAULT_RULE, Rule, Standpoint, choose
+from owlt.reports.comparison.choice import DEFAULT_RULE, Rule, Standpoint, choose, competing
 from owlt.reports.comparison.estimates import Share, share
 
 Relation = Literal["best", "equivalent", "worse", "undecided", "undelivered", "not run"]
 """best, equivalent: may be taken. worse: shown to be behind the best by more than the margin. undecided: neither is
 shown. undelivered: worse, and half of its files or more were not delivered. not run: no run has a result."""
-RELATIONS: dict[Relation, str] = {
-    "best": "best",
-    "equivalent": "equivalent",
-    "worse": "worse",
-    "undecided": "undecided",
-    "undelivered": "not delivered",
-    "not run": "not run",
-}
-"""Each relation in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +90,7 @@ def verdicts(cells: Sequence[Cell], criterion: Criterion, rule: Rule = DEFAULT_R
 def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
     numbers = {name: criterion.numbers(sample) for name, sample in cell.samples.items()}
     contestants = {name: criterion.contestant(sample) for name, sample in cell.samples.items() if sample.tried}
-    least = rule.least_repetitions(len(contestants))
-    eligible = [
-        name
-        for name, each in contestants.items()
-        if criterion.is_share or not (each.is_unreliable and (len(each.scores) >= least or each.is_determined))
-        if not cell.samples[name].is_unsupported
-    ]
+    eligible = [name for name in competing(contestants, rule) if not cell.samples[name].is_unsupported]
     values = {name: each.mean if each.levels else each.median for name, each in numbers.items()}
     sign = 1 if criterion.higher_is_better else -1
     eligible.sort(key=lambda name: _rank(numbers[name], values[name], sign), reverse=True)
@@ -115,8 +100,7 @@ def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
     by_mean = {name for name, each in numbers.items() if each.levels or (best and numbers[best].levels)}
     standpoints: dict[str, Standpoint] = {}
     if best:
-        competing = {name: contestants[name] for name in eligible}
-        standpoints = choose(competing, best, rule, len(contestants))
+        standpoints = choose({name: contestants[name] for name in eligible}, best, rule, len(contestants))
         if any(not each.tried for each in numbers.values()):
             standpoints = {name: each.as_undecided() for name, each in standpoints.items()}
     ranked = [*standpoints, *(name for name in numbers if name not in standpoints)]
@@ -139,7 +123,7 @@ def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
                 repetitions_needed=needed,
             )
         )
-    return Verdict(cell.point, least, best, tuple(standings))
+    return Verdict(cell.point, rule.least_repetitions(len(contestants)), best, tuple(standings))
 
 
 def _rank(numbers: SampleNumbers, value: float | None, sign: int) -> tuple[bool, float, float]:

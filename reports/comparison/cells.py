@@ -125,6 +125,16 @@ class Sample:
         return sum(bool(row["suspect"]) for row in self.rows)
 
     @property
+    def counts(self) -> dict[str, Any]:
+        """The numbers of runs that do not depend on a metric, by the names of `SampleNumbers`."""
+        return {
+            "planned": len(self.rows),
+            "tried": self.tried,
+            "delivered": self.delivered,
+            "suspect": self.suspect,
+        }
+
+    @property
     def is_unsupported(self) -> bool:
         """Whether the implementation states that it cannot do what is asked: nothing is left to chance."""
         return all(row["outcome"] == Outcome.UNSUPPORTED for row in self.rows)
@@ -157,10 +167,7 @@ class Sample:
         """The sample in numbers, with the median of a metric."""
         values = self.values(metric)
         return SampleNumbers(
-            planned=len(self.rows),
-            tried=self.tried,
-            delivered=self.delivered,
-            suspect=self.suspect,
+            **self.counts,
             n=len(values),
             median=median(values) if values else None,
             interval=median_interval(values),
@@ -273,10 +280,7 @@ class Criterion:
         successes = self._successes(sample)
         found = self._share(sample)
         return SampleNumbers(
-            planned=len(sample.rows),
-            tried=sample.tried,
-            delivered=sample.delivered,
-            suspect=sample.suspect,
+            **sample.counts,
             n=len(successes),
             median=100 * found.value if found else None,
             interval=Interval(100 * found.low, 100 * found.high, CONFIDENCE, "Wilson") if found else None,

@@ -77,10 +77,10 @@ class Contestant(NamedTuple):
     is_determined: bool = False
     """Whether every further run is the same: the channel has no random errors, and the runs have the same packets."""
 
-    @property
-    def is_unreliable(self) -> bool:
-        """Whether half of its files or more were not delivered: a rule, not a test."""
-        return 2 * int(np.count_nonzero(self.scores)) <= len(self.scores)
+    def competes(self, least: int) -> bool:
+        """Whether it delivered more than half of its files, or has fewer than `least` runs: a rule, not a test."""
+        is_unreliable = 2 * int(np.count_nonzero(self.scores)) <= len(self.scores)
+        return self.is_share or not (is_unreliable and (len(self.scores) >= least or self.is_determined))
 
     @property
     def undelivered_share(self) -> float:
@@ -100,7 +100,7 @@ class Standpoint:
     p: float | None
 
     def as_undecided(self) -> Standpoint:
-        """The same if an implementation of the cell has no run yet, which may be better than all that may be taken."""
+        """The same, except that it may not be taken."""
         return replace(self, position="undecided") if self.position == "take" else self
 
     def repetitions_needed(self, n: int, implementations: int, rule: Rule) -> int | None:
@@ -120,11 +120,17 @@ class Standpoint:
         return needed if needed <= MOST_REPETITIONS else None
 
 
+def competing(contestants: Mapping[Name, Contestant], rule: Rule) -> dict[Name, Contestant]:
+    """Those that are not excluded before any comparison, because they delivered too few of their files."""
+    least = rule.least_repetitions(len(contestants))
+    return {name: each for name, each in contestants.items() if each.competes(least)}
+
+
 def choose(
     contestants: Mapping[Name, Contestant], best: Name, rule: Rule, implementations: int = 0
 ) -> dict[Name, Standpoint]:
-    """The position of each implementation that has runs; `best` is the one with the best value, of which the others'
-    ratios are stated. `implementations`: the number of those in the cell, if some do not take part."""
+    """The position of each implementation that competes; `best` is the one with the best value, of which the others'
+    ratios are stated. `implementations`: the number of those in the cell, if some do not compete."""
     if len(contestants) < 2:
         return {name: Standpoint("take", 1.0, 1.0, 1.0, None) for name in contestants}
     level = rule.level(max(implementations, len(contestants)))
@@ -232,8 +238,8 @@ class _Means(NamedTuple):
 
 
 def _means(one: Contestant, other: Contestant) -> _Means | None:
-    """The ratio of the means of two implementations whose values are at few levels, such as rounds of a round trip. Of
-    such values the median over all pairs is often 1, whatever the numbers of runs at each level.
+    """The ratio of the means of two implementations whose values are at few levels, such as rounds of a round trip. For
+    such values the median ratio is often 1, even if the numbers of runs at each level differ.
 
     None: one of them has fewer than two values, or both have no spread.
     """

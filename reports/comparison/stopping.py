@@ -3,8 +3,8 @@
 Adaptive repetitions end as soon as the interval of the median goodput is narrow enough. The decision depends on results
 alone, repetition by repetition, so it is the same in every order, after an interrupt, and when the report is made.
 
-What a number of repetitions can decide is said before a sweep starts, by the rule of `reports.comparison.choice`, for
-values whose logarithms are normally distributed.
+`detectable_ratio` and `repetitions_for` say before a sweep starts what its repetitions can decide by the rule of
+`reports.comparison.choice`, for values whose logarithms are normally distributed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from owlt.captures.accounting.summary import CaptureSummary
 from owlt.inputs.sweep import Adaptive, Sweep
-from owlt.reports.comparison.choice import MOST_EXACT, MOST_REPETITIONS, Contestant, Rule, choose, ratios
+from owlt.reports.comparison.choice import MOST_EXACT, MOST_REPETITIONS, Contestant, Rule, choose, competing, ratios
 from owlt.reports.comparison.estimates import CONFIDENCE, SEED, levels, median_interval
 from owlt.reports.results.columns import has_chance
 from owlt.reports.results.load import Results, Run, load_results, repetition_goodput
@@ -139,16 +139,10 @@ def _ended(
             is_determined=decision.reason == "identical",
         )
     rule = rule_of(sweep)
-    least = rule.least_repetitions(len(contestants))
-    ended = {
-        point: replace(so_far[point], reason="undelivered")
-        for point, each in contestants.items()
-        if each.is_unreliable and (len(each.scores) >= least or each.is_determined)
-    }
-    competing = {point: each for point, each in contestants.items() if point not in ended}
-    if competing:
-        best = max(competing, key=lambda point: float(np.median(competing[point].scores)))
-        standpoints = choose(competing, best, rule, len(contestants))
+    left = competing(contestants, rule)
+    ended = {point: replace(so_far[point], reason="undelivered") for point in contestants if point not in left}
+    if left:
+        standpoints = choose(left, next(iter(left)), rule, len(contestants))
         is_decided = any(each.position == "take" for each in standpoints.values())
         ended |= {
             point: replace(so_far[point], reason="decided")

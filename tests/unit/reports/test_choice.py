@@ -251,7 +251,7 @@ SWEEPS = 2000
 
 
 def is_wrong(positions: Mapping[str, str], behind: Mapping[str, float]) -> bool:
-    """Whether something that is said of a cell is wrong; `behind`: the true ratio to the best of the others."""
+    """Whether any statement about a cell is wrong; `behind`: the true ratio to the best of the others."""
     edge = 1 - DEFAULT_RULE.margin
     return any(
         (position == "take" and behind[name] < edge - 1e-4) or (position == "excluded" and behind[name] > edge + 1e-4)
