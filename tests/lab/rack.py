@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from owlt.orchestrator.rigs import namespaces
 from owlt.orchestrator.rigs.guest import needed_paths
 from owlt.orchestrator.rigs.lab.session import OWLT_HOST, SOURCE, SUDO_RULE
 
@@ -57,6 +58,7 @@ PORT_MACS = {"sender": "02:4f:57:4c:54:01", "receiver": "02:4f:57:4c:54:02"}
 """Of the emulator's ports towards these hosts."""
 SERVICE_PORT = 8765
 STARTING_S = 90.0
+OTHER_RUN_S = 540.0
 SSHD_CONFIG = """HostKey /etc/ssh/rack_host_key
 PidFile none
 UsePAM no
@@ -256,12 +258,14 @@ def rack(directory: Path, bare: bool = False, root: Path = Path("/")) -> Iterato
     made = Rack(directory, bare, root)
     before = tree_state(ETC)
     with ExitStack() as down:
+        down.enter_context(own(made.place))
         down.callback(clear, made.place)
-        _wire(made.place)
+        wire(made.place)
         _make_keys(directory, made.place)
         # upper and work directories of an overlay cannot lie on an overlay or on what it covers
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2g", "owlt-rack", str(directory / "hosts")], check=True)
-        down.callback(subprocess.run, ["umount", "-l", str(directory / "hosts")], check=False)
+        hosts = str(directory / "hosts")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2g", made.place.name, hosts], check=True)
+        down.callback(subprocess.run, ["umount", "-l", hosts], check=False)
         for role in ROLES:
             place = directory / "hosts" / role
             for name in ("upper", "work", "root"):
@@ -326,7 +330,7 @@ def _test_link(place: Place, role: str) -> str:
     return f"{here} peer name to-{role} address {PORT_MACS[role]} netns {place.namespace('emulator')}"
 
 
-def _wire(place: Place) -> None:
+def wire(place: Place) -> None:
     lines = [f"netns add {place.namespace(role)}" for role in ROLES]
     lines += [
         f"link add {place.name} type bridge stp_state 0 mcast_snooping 0",
@@ -476,6 +480,30 @@ def leftovers(place: Place) -> list[str]:
     """What stands of a rack."""
     spaces = [place.namespace(role) for role in ROLES if Path("/run/netns", place.namespace(role)).exists()]
     return spaces + [place.name] * Path("/sys/class/net", place.name).exists()
+
+
+@contextmanager
+def own(place: Place) -> Iterator[None]:
+    """Own a rack's names, after another run of these tests that uses them; what a killed one left is removed."""
+    with namespaces.owned(Path("/run", place.name), OTHER_RUN_S):
+        if leftovers(place):
+            _kill_hosts(place)
+            clear(place)
+        yield
+
+
+def _kill_hosts(place: Place) -> None:
+    """End the hosts of a killed run, with the file systems that it mounted for them."""
+    for role in ROLES:
+        inside = subprocess.run(
+            ["ip", "netns", "pids", place.namespace(role)], capture_output=True, text=True, check=False
+        )
+        for pid in inside.stdout.split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+    for source, directory, *_ in map(str.split, Path("/proc/mounts").read_text().splitlines()):
+        if source == place.name:
+            subprocess.run(["umount", "-l", directory], check=False)
 
 
 def clear(place: Place) -> None:

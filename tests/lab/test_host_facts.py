@@ -17,6 +17,7 @@ from tests.host_facts import FACTS, PROGRAMS, Place
 def _capabilities() -> None:
     require(os.geteuid() == 0, "root, to make network namespaces")
     require_command("sshd")
+    namespaces.clear_abandoned()
     require(not network.leftovers(), "a machine on which no local rig stands")
 
 

@@ -23,6 +23,7 @@ LOAD_S = 120.0
 def _capabilities() -> None:
     require(os.geteuid() == 0, "root, to make network namespaces")
     require_command("sshd")
+    namespaces.clear_abandoned()
     require(not network.leftovers(), "a machine on which no local rig stands")
 
 
