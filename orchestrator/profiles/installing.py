@@ -22,10 +22,12 @@ from pathlib import Path
 from owlt.orchestrator.hosts.mount_namespace import with_own_devices
 from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.own_directories import only_process, third_party_directory
+from owlt.orchestrator.profiles.pins import Refused, copy_driver, require_pinned_crate, require_pinned_module
 from owlt.orchestrator.profiles.third_party import (
     STAMP_NAME,
     Cargo,
     Debian,
+    Driver,
     Go,
     Installable,
     Script,
@@ -72,14 +74,6 @@ class Installation:
     next_step: str = ""
 
 
-class Refused(Exception):
-    """One implementation cannot be installed. `next_step` says how to fix it."""
-
-    def __init__(self, reason: str, next_step: str) -> None:
-        super().__init__(reason)
-        self.next_step = next_step
-
-
 def install(
     installables: Iterable[Installable], observe: Observe, output: Observe, machine: BuildMachine | None = None
 ) -> list[Installation]:
@@ -93,8 +87,8 @@ def install(
     if all(is_installed(installable, machine.path) for installable in requested):
         return [_succeeded(installable, "already installed", observe) for installable in requested]
     with only_process(third_party_directory(), FRESH, partial(observe, WAITING)):
-        packaged = [installable for installable in requested if isinstance(installable.recipe, Debian)]
-        if not all(is_installed(installable, machine.path) for installable in packaged):
+        missing = [installable for installable in requested if not is_installed(installable, machine.path)]
+        if any(map(_packages, missing)):
             _update_package_lists(machine, observe, output)
         return [_install_one(installable, machine, observe, output) for installable in requested]
 
@@ -109,17 +103,23 @@ def compile_command(
 ) -> tuple[list[str], dict[str, str]]:
     """The command that compiles the programs into an empty directory, and the variables to add to its environment.
 
-    Raises Refused if its compiler is missing or too old.
+    Raises Refused if its compiler is missing or too old, or if the sources are not those of the recipe's hashes.
     """
     machine = machine or this_machine()
     match installable.recipe:
-        case Cargo(crate=crate, version=version, minimum_rust=minimum):
+        case Cargo(crate=crate, version=version, minimum_rust=minimum) as recipe:
             cargo = find_toolchain(RUST, minimum, machine.path)
-            directories = ["--root", str(prefix), "--target-dir", str(prefix / "target")]
-            path = {"PATH": f"{cargo.parent}{os.pathsep}{machine.path}"}  # cargo looks for rustc there
-            return [str(cargo), "install", "--locked", *directories, "--version", f"={version}", crate], path
-        case Go(packages=packages, version=version, minimum_go=minimum):
+            environment = _rust_environment(cargo, machine)
+            require_pinned_crate(recipe, cargo, prefix, environment)
+            return [*_cargo_install(cargo, prefix), "--version", f"={version}", crate], environment
+        case Driver(minimum_compiler=minimum) as recipe:
+            cargo = find_toolchain(RUST, minimum, machine.path)
+            environment = _rust_environment(cargo, machine)
+            copy_driver(recipe, cargo, prefix / "source", environment)
+            return [*_cargo_install(cargo, prefix), "--path", str(prefix / "source")], environment
+        case Go(packages=packages, version=version, minimum_go=minimum) as recipe:
             go = find_toolchain(GO, minimum, machine.path)
+            require_pinned_module(recipe, go)
             environment = {"GOBIN": str(prefix / "bin"), "GOFLAGS": "-trimpath"}
             return [str(go), "install", *(f"{package}@{version}" for package in packages)], environment
         case Script() as recipe:
@@ -128,13 +128,24 @@ def compile_command(
             raise ValueError(f"{installable.name} is not compiled")
 
 
+def _rust_environment(cargo: Path, machine: BuildMachine) -> dict[str, str]:
+    return {"PATH": f"{cargo.parent}{os.pathsep}{machine.path}"}  # cargo looks for rustc there
+
+
+def _cargo_install(cargo: Path, prefix: Path) -> list[str]:
+    return [str(cargo), "install", "--locked", "--root", str(prefix), "--target-dir", str(prefix / "target")]
+
+
 def _install_one(installable: Installable, machine: BuildMachine, observe: Observe, output: Observe) -> Installation:
     if is_installed(installable, machine.path):
         return _succeeded(installable, "already installed", observe)
     start_s = time.monotonic()
     try:
+        if packages := _packages(installable):
+            log = _install_packages(installable, packages, machine, observe, output)
         if isinstance(installable.recipe, Debian):
-            _install_packages(installable, installable.recipe, machine, observe, output)
+            _disable(installable.recipe.services, machine, log.with_name("services.log"), output)
+            _require_programs(installable, machine.path, log)
         else:
             _compile(installable, machine, observe, output)
     except Refused as problem:
@@ -156,10 +167,31 @@ def _update_package_lists(machine: BuildMachine, observe: Observe, output: Obser
         _run([*root_prefix, "apt-get", *APT_OPTIONS, "update"], {}, third_party_directory() / "apt-update.log", output)
 
 
+def _packages(installable: Installable) -> list[str]:
+    """The Debian packages that its installation installs."""
+    match installable.recipe:
+        case Debian(packages=packages):
+            return packages
+        case Cargo(build_packages=packages) | Driver(build_packages=packages):
+            return [package for package in packages if not _is_package_installed(package)]
+        case _:
+            return []
+
+
+def _is_package_installed(package: str) -> bool:
+    """True as well on a system without Debian packages, where the compiler says what is missing."""
+    query = ["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}", package]
+    try:
+        return subprocess.run(query, capture_output=True, text=True, check=False).stdout.startswith("ii")
+    except OSError:
+        return True
+
+
 def _install_packages(
-    installable: Installable, recipe: Debian, machine: BuildMachine, observe: Observe, output: Observe
-) -> None:
-    names = " ".join(recipe.packages)
+    installable: Installable, packages: list[str], machine: BuildMachine, observe: Observe, output: Observe
+) -> Path:
+    """Returns the log."""
+    names = " ".join(packages)
     by_hand = f"as root, run: apt-get install --no-install-recommends {names}"
     if not shutil.which("apt-get", path=machine.path):
         raise Refused("apt-get is missing", f"install {installable.title} with the package manager of your system")
@@ -169,15 +201,16 @@ def _install_packages(
     home(installable).mkdir(exist_ok=True)
     log = home(installable) / LOG_NAME
     observe(f"{installable.name}: installing Debian packages: {names}")
-    command = ["apt-get", *APT_OPTIONS, "install", "-y", "--no-install-recommends", *recipe.packages]
+    command = ["apt-get", *APT_OPTIONS, "install", "-y", "--no-install-recommends", *packages]
     status, last_lines = _run([*root_prefix, "env", "DEBIAN_FRONTEND=noninteractive", *command], {}, log, output)
     if status != 0:
         raise Refused(f"apt-get {how_ended(status)}: {last_lines[-1]}", f"see {log}; then {by_hand}")
-    if recipe.services and SYSTEMD.is_dir():
-        _run(
-            [*root_prefix, "systemctl", "disable", "--now", *recipe.services], {}, log.with_name("services.log"), output
-        )
-    _require_programs(installable, machine.path, log)
+    return log
+
+
+def _disable(services: list[str], machine: BuildMachine, log: Path, output: Observe) -> None:
+    if services and SYSTEMD.is_dir():
+        _run([*(machine.root_prefix or []), "systemctl", "disable", "--now", *services], {}, log, output)
 
 
 def _compile(installable: Installable, machine: BuildMachine, observe: Observe, output: Observe) -> None:
@@ -195,7 +228,8 @@ def _compile(installable: Installable, machine: BuildMachine, observe: Observe, 
         if status != 0:
             reason = f"{Path(command[0]).name} {how_ended(status)}: {last_lines[-1]}"
             raise Refused(reason, f"see {kept_log}; then {how_to_install(installable)}")
-        shutil.rmtree(prefix / "target", ignore_errors=True)
+        for directory in ("source", "target"):
+            shutil.rmtree(prefix / directory, ignore_errors=True)
         _require_programs(installable, str(prefix / "bin"), kept_log)
 
 

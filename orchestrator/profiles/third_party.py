@@ -42,20 +42,42 @@ class Debian(_Value):
 
 
 class Cargo(_Value):
-    """A Rust crate, compiled with the dependency versions of its own lock file."""
+    """A Rust crate, compiled with the dependency versions of its own lock file.
+
+    `sha256` is that of the crate's file, which contains the lock file. `build_packages` are the Debian packages that
+    compiling it needs besides the compiler.
+    """
 
     kind: Literal["cargo"]
     crate: Text
     version: Version
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     minimum_rust: Version
+    build_packages: list[Text] = []
+
+
+class Driver(_Value):
+    """A library at one version, with a small program of this project that uses it: agents/drivers/DRIVER.
+
+    The driver's lock file has the version and the SHA-256 of the library and of everything else that is compiled.
+    """
+
+    kind: Literal["driver"]
+    driver: Text
+    language: Literal["rust"]
+    version: Version
+    minimum_compiler: Version
+    build_packages: list[Text] = []
 
 
 class Go(_Value):
-    """Programs of one Go module at one version."""
+    """Programs of one Go module at one version, whose sum is that of go.sum."""
 
     kind: Literal["go"]
+    module: Text
     packages: Annotated[list[Text], Field(min_length=1)]
     version: Annotated[str, Field(pattern=r"^v\d+\.\d+\.\d+")]
+    sum: Annotated[str, Field(pattern=r"^h1:[0-9A-Za-z+/]{43}=$")]
     minimum_go: Version
 
 
@@ -82,7 +104,7 @@ class Installable(_Value):
     licence: Text
     required: bool
     programs: Annotated[list[Text], Field(min_length=1)]
-    recipe: Annotated[Debian | Cargo | Go | Script, Field(discriminator="kind")]
+    recipe: Annotated[Debian | Cargo | Driver | Go | Script, Field(discriminator="kind")]
     version_command: list[Text] = []
 
     @model_validator(mode="after")
@@ -134,6 +156,9 @@ def load_installable(path: Path) -> Installable:
 
 
 STAMP_NAME = "stamp"
+NOT_IN_STAMP = {"minimum_rust", "minimum_go", "minimum_compiler", "build_packages", "services"}
+LOCK_NAME = "crates.lock"
+"""Of a driver: Cargo.lock without the lines `source`, which name a registry."""
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -157,12 +182,26 @@ def is_installed(installable: Installable, path: str | None = None) -> bool:
 
 def stamp(installable: Installable) -> str:
     """A digest of everything that determines what is installed."""
-    source = installable.recipe.model_dump_json(exclude={"minimum_rust", "minimum_go", "services"})
+    source = installable.recipe.model_dump_json(exclude=NOT_IN_STAMP)
     recipe = f"{source} {sorted(installable.programs)}".encode()
-    if isinstance(installable.recipe, Script):
-        script = script_path(installable.recipe)
-        recipe += script.read_bytes() if script.exists() else b""
-    return hashlib.sha256(recipe).hexdigest()
+    return hashlib.sha256(recipe + b"".join(path.read_bytes() for path in _own_files(installable.recipe))).hexdigest()
+
+
+def _own_files(recipe: Debian | Cargo | Driver | Go | Script) -> list[Path]:
+    """The files of this project that a recipe uses."""
+    match recipe:
+        case Script():
+            return [script for script in [script_path(recipe)] if script.exists()]
+        case Driver():
+            return driver_files(recipe)
+        case _:
+            return []
+
+
+def driver_files(recipe: Driver) -> list[Path]:
+    """The source of a driver in Rust: manifest, lock file, modules."""
+    directory = (PACKAGE / "agents" / "drivers" / recipe.driver).resolve()
+    return [directory / "Cargo.toml", directory / LOCK_NAME, *sorted(directory.glob("*.rs"))]
 
 
 def script_path(recipe: Script) -> Path:

@@ -26,6 +26,15 @@ from owlt.orchestrator.profiles.third_party import Installable, home, is_install
 CARGO = """\
 #!/bin/sh
 [ "$1" = --version ] && echo "cargo VERSION (abc 2026-01-01)" && exit
+if [ "$1" = generate-lockfile ]; then
+    [ BROKEN = silent ] && echo "error: no answer" >&2 && exit 101
+    for version in 1.2.3 1.3.0; do
+        printf '[[package]]\nname = "mine-cli"\nversion = "%s"\nchecksum = "CHECKSUM"\n' $version
+    done >"${3%Cargo.toml}Cargo.lock"
+    exit
+fi
+[ "$1" = metadata ] && echo '{"packages": [{"dependencies": [{"source": "the registry"}]}]}' && exit
+[ "$7" = --path ] && while read -r line; do echo "locked: $line"; done <"$8/Cargo.lock"
 echo "compiling $*"
 while [ "$1" != --root ]; do shift; done
 [ BROKEN = yes ] && echo "error: no such crate" && exit 101
@@ -33,10 +42,49 @@ mkdir -p "$2/bin" "$2/target/deep"
 printf '#!/bin/sh\\necho mine 1.2.3\\n' >"$2/bin/mine"
 chmod +x "$2/bin/mine"
 """
+CHECKSUM = 64 * "c"
+GO_SUM = f"h1:{43 * 'g'}="
+GO = """\
+#!/bin/sh
+[ "$1" = version ] && echo "go version go1.90.0 linux/amd64" && exit
+[ "$1" = mod ] && echo '{"Path": "example/mine", "Sum": "SUM"}' && exit
+mkdir -p "$GOBIN"
+printf '#!/bin/sh\\n' >"$GOBIN/mine"
+chmod +x "$GOBIN/mine"
+"""
+DPKG_QUERY = """\
+#!/bin/sh
+[ -e PROGRAMS/the-compiler ] && echo "ii "
+"""
 APT_GET = """\
 #!/bin/sh
 [ BROKEN = yes ] && echo "E: Unable to locate package mine" && exit 100
 case "$*" in *install*) printf '#!/bin/sh\\n' >"PROGRAMS/mine"; chmod +x "PROGRAMS/mine";; esac
+"""
+CRATE = {
+    "kind": "cargo",
+    "crate": "mine-cli",
+    "version": "1.2.3",
+    "sha256": CHECKSUM,
+    "minimum_rust": "1.85",
+}
+MODULE = {
+    "kind": "go",
+    "module": "example/mine",
+    "packages": ["example/mine/cmd/mine"],
+    "version": "v1.2.3",
+    "sum": GO_SUM,
+    "minimum_go": "1.20",
+}
+LOCK = f"""\
+[[package]]
+name = "mine-driver"
+version = "0.0.0"
+
+[[package]]
+name = "mine"
+version = "1.2.3"
+checksum = "{CHECKSUM}"
 """
 PACKAGED = {"kind": "debian", "packages": ["mine"]}
 
@@ -56,14 +104,13 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def an_installable(**changes: object) -> Installable:
-    recipe = {"kind": "cargo", "crate": "mine-cli", "version": "1.2.3", "minimum_rust": "1.85"}
     whole: dict[str, object] = {
         "name": "mine",
         "title": "my program",
         "licence": "MIT",
         "required": True,
         "programs": ["mine"],
-        "recipe": recipe,
+        "recipe": CRATE,
         "version_command": ["{bin}/mine"],
     }
     return Installable.model_validate(whole | changes)
@@ -71,8 +118,19 @@ def an_installable(**changes: object) -> Installable:
 
 def put(programs: Path, name: str, script: str, broken: bool = False) -> None:
     text = script.replace("BROKEN", "yes" if broken else "no").replace("PROGRAMS", str(programs))
+    text = text.replace("CHECKSUM", CHECKSUM).replace("SUM", GO_SUM)
     (programs / name).write_text(text.replace("VERSION", "1.90.0"))
     (programs / name).chmod(0o755)
+
+
+def a_driver(directory: Path, **changes: object) -> Installable:
+    """One whose driver is in a directory."""
+    directory.mkdir(exist_ok=True)
+    (directory / "Cargo.toml").write_text("[package]")
+    (directory / "crates.lock").write_text(LOCK)
+    (directory / "main.rs").write_text("fn main() {}")
+    recipe = {"kind": "driver", "driver": str(directory), "language": "rust", "version": "1.2.3"}
+    return an_installable(recipe=recipe | {"minimum_compiler": "1.85"} | changes)
 
 
 def machine(is_root: bool = True) -> BuildMachine:
@@ -109,7 +167,7 @@ def test_an_installed_implementation_is_not_installed_again(programs: Path) -> N
 def test_another_version_replaces_the_first(programs: Path) -> None:
     put(programs, "cargo", CARGO)
     installed(an_installable())
-    newer = an_installable(recipe={"kind": "cargo", "crate": "mine-cli", "version": "1.3.0", "minimum_rust": "1.85"})
+    newer = an_installable(recipe=CRATE | {"version": "1.3.0"})
 
     assert not is_installed(newer)
     assert installed(newer)[0][0].installed
@@ -130,7 +188,7 @@ def test_a_failed_installation_keeps_its_log_and_the_earlier_version(programs: P
     put(programs, "cargo", CARGO)
     installed(an_installable())
     put(programs, "cargo", CARGO, broken=True)
-    newer = an_installable(recipe={"kind": "cargo", "crate": "mine-cli", "version": "1.3.0", "minimum_rust": "1.85"})
+    newer = an_installable(recipe=CRATE | {"version": "1.3.0"})
 
     [installation], _ = installed(newer)
 
@@ -173,13 +231,112 @@ def test_the_newest_of_two_compilers_is_used(programs: Path, tmp_path: Path) -> 
 
 def test_a_failed_installation_does_not_stop_the_others(programs: Path) -> None:
     put(programs, "cargo", CARGO)
-    too_new = an_installable(
-        name="new", recipe=an_installable().recipe.model_copy(update={"minimum_rust": "9.0"}).model_dump()
-    )
+    too_new = an_installable(name="new", recipe=CRATE | {"minimum_rust": "9.0"})
 
     installations, _ = installed(too_new, an_installable())
 
     assert [installation.installed for installation in installations] == [False, True]
+
+
+def test_a_crate_with_another_checksum_than_the_recipe_is_not_compiled(programs: Path) -> None:
+    put(programs, "cargo", CARGO)
+    installable = an_installable(recipe=CRATE | {"sha256": 64 * "d"})
+
+    [installation], _ = installed(installable)
+
+    assert installation.message == f"crate mine-cli 1.2.3 has the hash {CHECKSUM}; expected {64 * 'd'}"
+    assert installation.next_step.startswith("the release has been replaced, or the registry's copy is damaged")
+    assert not is_installed(installable)
+
+
+def test_a_registry_that_does_not_answer_is_reported_in_the_words_of_cargo(programs: Path) -> None:
+    put(programs, "cargo", CARGO.replace("BROKEN = silent", "no = no"))
+
+    [installation], _ = installed(an_installable())
+
+    assert installation.message == "cargo generate-lockfile exited with status 101: error: no answer"
+    assert installation.next_step == "see whether the package registry answers, and repeat the command"
+
+
+def test_a_go_module_with_the_sum_of_the_recipe_is_compiled(programs: Path) -> None:
+    put(programs, "go", GO)
+
+    [installation], _ = installed(an_installable(recipe=MODULE))
+
+    assert installation.installed
+
+
+def test_a_go_module_with_another_sum_than_the_recipe_is_not_compiled(programs: Path) -> None:
+    put(programs, "go", GO)
+    other = f"h1:{43 * 'o'}="
+
+    [installation], _ = installed(an_installable(recipe=MODULE | {"sum": other}))
+
+    assert installation.message == f"Go module example/mine v1.2.3 has the hash {GO_SUM}; expected {other}"
+
+
+def test_a_driver_is_compiled_with_its_lock_file_to_which_cargo_adds_the_name_of_its_registry(
+    programs: Path, tmp_path: Path
+) -> None:
+    put(programs, "cargo", CARGO)
+    installable = a_driver(tmp_path / "driver")
+
+    [installation], _ = installed(installable)
+
+    assert installation.installed
+    log = (home(installable) / "install.log").read_text()
+    assert "--locked" in log
+    assert [line.removeprefix("locked: ") for line in log.splitlines() if line.startswith("locked: ")] == [
+        *LOCK.splitlines()[:-1],
+        'source = "the registry"',
+        f'checksum = "{CHECKSUM}"',
+    ]
+
+
+def test_of_a_driver_only_the_program_the_log_and_the_stamp_are_kept(programs: Path, tmp_path: Path) -> None:
+    put(programs, "cargo", CARGO)
+
+    installed(a_driver(tmp_path / "driver"))
+
+    assert sorted(path.name for path in home(an_installable()).iterdir()) == ["bin", "install.log", "stamp"]
+
+
+@pytest.mark.parametrize("name", ["main.rs", "crates.lock", "Cargo.toml"])
+def test_a_driver_is_installed_again_when_its_source_or_its_lock_file_has_changed(
+    programs: Path, tmp_path: Path, name: str
+) -> None:
+    put(programs, "cargo", CARGO)
+    installable = a_driver(tmp_path / "driver")
+    installed(installable)
+    assert is_installed(installable)
+
+    with (tmp_path / "driver" / name).open("a") as file:
+        file.write("# changed")
+
+    assert not is_installed(installable)
+
+
+def test_packages_that_compiling_needs_are_installed_first(programs: Path, tmp_path: Path) -> None:
+    put(programs, "cargo", CARGO)
+    put(programs, "apt-get", APT_GET.replace("PROGRAMS/mine", "PROGRAMS/the-compiler"))
+    put(programs, "dpkg-query", DPKG_QUERY)
+    installable = a_driver(tmp_path / "driver", build_packages=["the-compiler"])
+
+    [installation], lines = installed(installable)
+
+    assert installation.installed
+    assert lines[1] == "mine: installing Debian packages: the-compiler"
+
+
+def test_packages_that_compiling_needs_are_not_installed_twice(programs: Path, tmp_path: Path) -> None:
+    put(programs, "cargo", CARGO)
+    put(programs, "dpkg-query", DPKG_QUERY)
+    (programs / "the-compiler").touch()
+
+    [installation], lines = installed(a_driver(tmp_path / "driver", build_packages=["the-compiler"]))
+
+    assert installation.installed
+    assert not any("Debian" in line for line in lines)
 
 
 def test_packages_are_installed_by_apt(programs: Path) -> None:

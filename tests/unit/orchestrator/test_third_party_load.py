@@ -22,9 +22,9 @@ title: my program
 licence: MIT
 required: false
 programs: [mine]
-recipe: {kind: cargo, crate: mine, version: 1.2.3, minimum_rust: "1.85"}
+recipe: {kind: cargo, crate: mine, version: 1.2.3, sha256: SHA256, minimum_rust: "1.85"}
 version_command: ["{bin}/mine", --version]
-"""
+""".replace("SHA256", 64 * "a")
 
 
 def complaint(tmp_path: Path, text: str) -> str:
@@ -88,7 +88,15 @@ def test_a_value_of_a_wrong_kind_is_shown_beside_the_expected_one(tmp_path: Path
 
 
 def test_a_recipe_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
-    assert "'debian', 'cargo', 'go', 'script'" in complaint(tmp_path, WHOLE.replace("kind: cargo", "kind: npm"))
+    assert "'debian', 'cargo', 'driver', 'go', 'script'" in complaint(
+        tmp_path, WHOLE.replace("kind: cargo", "kind: npm")
+    )
+
+
+def test_a_hash_that_is_no_sha256_is_refused(tmp_path: Path) -> None:
+    told = complaint(tmp_path, WHOLE.replace(64 * "a", "abc"))
+
+    assert told.startswith("recipe.sha256: got 'abc', expected ")
 
 
 def test_a_program_is_a_name_without_a_directory(tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""What pins the sources of a compiled third-party implementation to those that were examined: hashes of ours.
+
+cargo and go compare what they download with what the registry states; here, what it states is compared with the hash in
+the recipe, before anything is compiled. A driver's hashes are in its lock file, and cargo compares them itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Mapping
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from owlt.orchestrator.hosts.mount_namespace import with_own_devices
+from owlt.orchestrator.hosts.printable import how_ended
+from owlt.orchestrator.profiles.third_party import LOCK_NAME, Cargo, Driver, Go, driver_files
+
+MANIFEST = """\
+[package]
+name = "pinned"
+version = "0.0.0"
+edition = "2021"
+[lib]
+path = "lib.rs"
+[dependencies]
+"{crate}" = "={version}"
+"""
+DIFFERS = "the release has been replaced, or the registry's copy is damaged: compile nothing from it, and report it"
+NO_ANSWER = "see whether the package registry answers, and repeat the command"
+
+
+class Refused(Exception):
+    """One implementation cannot be installed. `next_step` says how to fix it."""
+
+    def __init__(self, reason: str, next_step: str) -> None:
+        super().__init__(reason)
+        self.next_step = next_step
+
+
+def require_pinned_crate(recipe: Cargo, cargo: Path, directory: Path, environment: Mapping[str, str]) -> None:
+    """Ask the registry for the SHA-256 of the crate's file. `directory` is for files of this question.
+
+    Raises Refused if it is not the recipe's, or without an answer.
+    """
+    package = directory / "pinned"
+    package.mkdir()
+    (package / "lib.rs").touch()
+    (package / "Cargo.toml").write_text(MANIFEST.format(crate=recipe.crate, version=recipe.version))
+    _output_of([str(cargo), "generate-lockfile", "--manifest-path", str(package / "Cargo.toml")], environment)
+    locked = tomllib.loads((package / "Cargo.lock").read_text())["package"]
+    shutil.rmtree(package)
+    (found,) = [
+        each["checksum"] for each in locked if (each["name"], each["version"]) == (recipe.crate, recipe.version)
+    ]
+    _require_equal(f"crate {recipe.crate} {recipe.version}", found, recipe.sha256)
+
+
+def require_pinned_module(recipe: Go, go: Path) -> None:
+    """Download the module, and compare its sum (go.dev/ref/mod, "go.sum files") with the recipe's.
+
+    Raises Refused if they differ, or if it cannot be downloaded.
+    """
+    module = f"{recipe.module}@{recipe.version}"
+    downloaded = json.loads(_output_of([str(go), "mod", "download", "-json", module], {}))
+    _require_equal(f"Go module {recipe.module} {recipe.version}", downloaded["Sum"], recipe.sum)
+
+
+def copy_driver(recipe: Driver, cargo: Path, directory: Path, environment: Mapping[str, str]) -> None:
+    """Copy a driver's source into a new directory, with the lock file that cargo reads.
+
+    The lock file in this repository names no registry; here, each package gets cargo's own name for its default one.
+    """
+    directory.mkdir()
+    for path in driver_files(recipe):
+        shutil.copyfile(path, directory / path.name)
+    question = ["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"]
+    answer: dict[str, Any] = json.loads(_output_of([str(cargo), *question, str(directory / "Cargo.toml")], environment))
+    (registry,) = {each["source"] for package in answer["packages"] for each in package["dependencies"]}
+    lock = (directory / LOCK_NAME).read_text().replace("\nchecksum = ", f'\nsource = "{registry}"\nchecksum = ')
+    (directory / "Cargo.lock").write_text(lock)
+
+
+def _require_equal(what: str, found: str | None, expected: str) -> None:
+    if found != expected:
+        raise Refused(f"{what} has the hash {found}; expected {expected}", DIFFERS)
+
+
+def _output_of(command: list[str], environment: Mapping[str, str]) -> str:
+    """What it prints. Raises Refused if it fails."""
+    done = subprocess.run(
+        with_own_devices(command),
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        words = [Path(command[0]).name, *takewhile(lambda word: not word.startswith("-"), command[1:])]
+        raise Refused(f"{' '.join(words)} {how_ended(done.returncode)}: {(lines or ['no output'])[-1]}", NO_ANSWER)
+    return done.stdout
