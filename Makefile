@@ -48,7 +48,7 @@ programs: .venv/.made  ## tests with real programs, no root: tshark reads captur
 	$(BIN)/python -m pytest tests/programs -n 2 --dist loadfile
 
 system: setup  ## tests in guests: real netem, real sshd, real implementations; four at a time, since many of them wait
-	-@SUDO="$(SUDO)" $(BIN)/owlt third-party install licklider normcast uftp ngtcp2 socat iperf3
+	-@SUDO="$(SUDO)" $(BIN)/owlt third-party install licklider pycfdp normcast uftp ngtcp2 socat iperf3
 	$(BIN)/python -m pytest tests/system -n 4 --dist loadfile
 
 lab: setup  ## tests in namespaces of this machine's kernel, as root

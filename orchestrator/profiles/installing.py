@@ -22,6 +22,7 @@ from pathlib import Path
 from owlt.orchestrator.hosts.mount_namespace import with_own_devices
 from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.own_directories import only_process, third_party_directory
+from owlt.orchestrator.profiles.environments import create_environment, finish_environment, require_pinned_wheels
 from owlt.orchestrator.profiles.pins import Refused, copy_driver, require_pinned_crate, require_pinned_module
 from owlt.orchestrator.profiles.third_party import (
     STAMP_NAME,
@@ -30,6 +31,7 @@ from owlt.orchestrator.profiles.third_party import (
     Driver,
     Go,
     Installable,
+    Pypi,
     Script,
     home,
     is_installed,
@@ -122,6 +124,8 @@ def compile_command(
             require_pinned_module(recipe, go)
             environment = {"GOBIN": str(prefix / "bin"), "GOFLAGS": "-trimpath"}
             return [str(go), "install", *(f"{package}@{version}" for package in packages)], environment
+        case Pypi() as recipe:
+            return create_environment(recipe, prefix), {}
         case Script() as recipe:
             return [str(script_path(recipe)), str(prefix)], {"SUDO": " ".join(machine.root_prefix or [])}
         case Debian():
@@ -214,10 +218,12 @@ def _disable(services: list[str], machine: BuildMachine, log: Path, output: Obse
 
 
 def _compile(installable: Installable, machine: BuildMachine, observe: Observe, output: Observe) -> None:
+    recipe = installable.recipe
     with _fresh(installable) as prefix:
         command, environment = compile_command(installable, prefix, machine)
         title = f"{installable.title} {installable.recipe_version}"
-        observe(f"{installable.name}: downloading and compiling {title}; this takes minutes")
+        work = "downloading" if isinstance(recipe, Pypi) else "downloading and compiling"
+        observe(f"{installable.name}: {work} {title}{'' if isinstance(recipe, Pypi) else '; this takes minutes'}")
         kept_log = home(installable) / LOG_NAME
         refusal = prefix / "refusal"
         environment = environment | {REFUSAL: str(refusal)}
@@ -226,10 +232,14 @@ def _compile(installable: Installable, machine: BuildMachine, observe: Observe, 
             problem, fix = refusal.read_text().splitlines()
             raise Refused(problem, fix)
         if status != 0:
+            if isinstance(recipe, Pypi):
+                require_pinned_wheels(recipe, (prefix / LOG_NAME).read_text())
             reason = f"{Path(command[0]).name} {how_ended(status)}: {last_lines[-1]}"
             raise Refused(reason, f"see {kept_log}; then {how_to_install(installable)}")
         for directory in ("source", "target"):
             shutil.rmtree(prefix / directory, ignore_errors=True)
+        if isinstance(recipe, Pypi):
+            finish_environment(recipe, installable.programs, prefix)
         _require_programs(installable, str(prefix / "bin"), kept_log)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -81,6 +82,20 @@ class Go(_Value):
     minimum_go: Version
 
 
+class Pypi(_Value):
+    """A Python package in a virtual environment of its own, with exactly the packages of `lock`.
+
+    `lock` is a requirements file beside the implementation's file in profiles/third-party/: one version of each
+    package, dependencies included, with the SHA-256 hashes of its wheels. `driver` is the folder in agents/drivers/ of
+    the program of this project that uses the package; without it the package has programs of its own.
+    """
+
+    kind: Literal["pypi"]
+    lock: Text
+    version: Version
+    driver: Text | None = None
+
+
 class Script(_Value):
     """A script beside the implementation's file in profiles/third-party/.
 
@@ -104,7 +119,7 @@ class Installable(_Value):
     licence: Text
     required: bool
     programs: Annotated[list[Text], Field(min_length=1)]
-    recipe: Annotated[Debian | Cargo | Driver | Go | Script, Field(discriminator="kind")]
+    recipe: Annotated[Debian | Cargo | Driver | Go | Pypi | Script, Field(discriminator="kind")]
     version_command: list[Text] = []
 
     @model_validator(mode="after")
@@ -184,16 +199,20 @@ def stamp(installable: Installable) -> str:
     """A digest of everything that determines what is installed."""
     source = installable.recipe.model_dump_json(exclude=NOT_IN_STAMP)
     recipe = f"{source} {sorted(installable.programs)}".encode()
+    if isinstance(installable.recipe, Pypi):
+        recipe += f" {sys.base_prefix} {sys.version_info[:2]}".encode()  # an environment is one of this interpreter
     return hashlib.sha256(recipe + b"".join(path.read_bytes() for path in _own_files(installable.recipe))).hexdigest()
 
 
-def _own_files(recipe: Debian | Cargo | Driver | Go | Script) -> list[Path]:
+def _own_files(recipe: Debian | Cargo | Driver | Go | Pypi | Script) -> list[Path]:
     """The files of this project that a recipe uses."""
     match recipe:
         case Script():
             return [script for script in [script_path(recipe)] if script.exists()]
         case Driver():
             return driver_files(recipe)
+        case Pypi(driver=driver):
+            return [lock_path(recipe), *([python_driver(driver)] if driver else [])]
         case _:
             return []
 
@@ -202,6 +221,16 @@ def driver_files(recipe: Driver) -> list[Path]:
     """The source of a driver in Rust: manifest, lock file, modules."""
     directory = (PACKAGE / "agents" / "drivers" / recipe.driver).resolve()
     return [directory / "Cargo.toml", directory / LOCK_NAME, *sorted(directory.glob("*.rs"))]
+
+
+def python_driver(driver: str) -> Path:
+    """The program of a driver in Python: it has the name of its folder."""
+    return (PACKAGE / "agents" / "drivers" / driver / Path(driver).name).resolve()
+
+
+def lock_path(recipe: Pypi) -> Path:
+    """The requirements file of a recipe that is a Python package."""
+    return (PACKAGE / "profiles" / "third-party" / recipe.lock).resolve()
 
 
 def script_path(recipe: Script) -> Path:

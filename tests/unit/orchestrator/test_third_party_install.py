@@ -1,10 +1,14 @@
-"""Third-party implementations are installed, with compilers of a few lines: completely or not at all, and once."""
+"""Third-party implementations are installed, with compilers of a few lines and with pip: completely or not at all, and
+once."""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import subprocess
 import threading
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -396,6 +400,109 @@ def test_an_installation_without_its_programs_is_a_failure(programs: Path) -> No
 
     assert installation.message == "the installation has not created its programs: yours"
     assert not is_installed(installable)
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Python package with a program, in a directory that is pip's only index."""
+    path = tmp_path / "index" / "mine-1.0-py3-none-any.whl"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mine.py", "def main():\n    print('mine 1.0')\n")
+        archive.writestr("mine-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+        archive.writestr("mine-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("mine-1.0.dist-info/entry_points.txt", "[console_scripts]\nmine = mine:main\n")
+        archive.writestr("mine-1.0.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
+    return path
+
+
+def locked(wheel: Path, digest: str = "", **changes: str) -> Installable:
+    """The package of a wheel, as one to install; `digest` replaces the wheel's SHA-256 in the lock file."""
+    lock = wheel.parent / "mine.lock"
+    lock.write_text(f"mine==1.0 --hash=sha256:{digest or hashlib.sha256(wheel.read_bytes()).hexdigest()}\n")
+    return an_installable(recipe={"kind": "pypi", "lock": str(lock), "version": "1.0", **changes})
+
+
+def printed(installable: Installable) -> str:
+    """What the installed program prints."""
+    return subprocess.run([home(installable) / "bin" / "mine"], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_python_package_gets_an_environment_of_its_own(wheel: Path) -> None:
+    installable = locked(wheel)
+
+    [installation], _ = installed(installable)
+
+    assert installation.installed, installation.message
+    assert printed(installable) == "mine 1.0\n"
+
+
+def test_an_environment_that_is_seen_at_another_place_works_there(wheel: Path, tmp_path: Path) -> None:
+    """Hosts see it at another path than the machine that installs it."""
+    installed(locked(wheel))
+    elsewhere = tmp_path / "a longer place, with spaces" / "mine"
+    elsewhere.parent.mkdir()
+    home(locked(wheel)).rename(elsewhere)
+
+    done = subprocess.run([elsewhere / "bin" / "mine"], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "mine 1.0\n"
+
+
+def test_a_driver_is_run_by_the_interpreter_of_the_environment(wheel: Path, tmp_path: Path) -> None:
+    driver = tmp_path / "mine"
+    driver.mkdir()
+    (driver / "mine").write_text("import mine, sys\nprint(mine.__name__, sys.prefix)\n")
+    installable = locked(wheel, driver=str(driver))
+
+    installed(installable)
+
+    assert printed(installable) == f"mine {home(installable)}\n"
+
+
+def test_a_changed_driver_is_installed_again(wheel: Path, tmp_path: Path) -> None:
+    driver = tmp_path / "mine"
+    driver.mkdir()
+    (driver / "mine").write_text("print(1)\n")
+    installable = locked(wheel, driver=str(driver))
+    installed(installable)
+    (driver / "mine").write_text("print(2)\n")
+
+    assert not is_installed(installable)
+    installed(installable)
+    assert printed(installable) == "2\n"
+
+
+def test_a_wheel_with_another_hash_than_the_lock_is_refused(wheel: Path) -> None:
+    installable = locked(wheel, digest="0" * 64)
+
+    [installation], _ = installed(installable)
+
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert not home(installable).joinpath("bin").exists()
+    assert installation.message == (f"mine==1.0 has the hash {digest}; expected one of {wheel.parent / 'mine.lock'}")
+
+
+def test_a_package_that_the_index_does_not_have_is_reported_in_the_words_of_pip(wheel: Path) -> None:
+    installable = locked(wheel)
+    wheel.unlink()
+
+    [installation], _ = installed(installable)
+
+    assert installation.message.endswith("ERROR: No matching distribution found for mine==1.0")
+
+
+def test_only_packages_of_the_lock_are_installed(wheel: Path) -> None:
+    installable = locked(wheel)
+    (wheel.parent / "mine.lock").write_text("mine==1.0\n")
+
+    [installation], _ = installed(installable)
+
+    assert not installation.installed
+    assert "Hashes are required in --require-hashes mode" in (home(installable) / "install.log").read_text()
 
 
 def test_two_installations_wait_for_each_other(programs: Path) -> None:

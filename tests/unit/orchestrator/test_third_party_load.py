@@ -9,10 +9,13 @@ import pytest
 
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.profiles.third_party import (
+    Pypi,
     Script,
     all_installables,
     find_installables,
     load_installable,
+    lock_path,
+    python_driver,
     script_path,
 )
 
@@ -39,7 +42,8 @@ def test_the_shipped_files_load_with_the_required_implementations_first() -> Non
     required = [installable.name for installable in all_installables() if installable.required]
 
     assert required == ["iperf3", "licklider", "ngtcp2", "normcast", "socat", "uftp"]
-    assert [installable.name for installable in all_installables()] == [*required, "dtn7", "quic-go", "srt", "udpcast"]
+    others = [installable.name for installable in all_installables() if not installable.required]
+    assert [installable.name for installable in all_installables()] == [*required, *others]
 
 
 def test_every_script_is_there_and_can_be_run() -> None:
@@ -49,6 +53,22 @@ def test_every_script_is_there_and_can_be_run() -> None:
 
     assert scripts
     assert all(script.stat().st_mode & 0o111 for script in scripts)
+
+
+def test_a_lock_pins_the_version_of_its_recipe_and_has_hashes_but_no_address() -> None:
+    recipes = [installable.recipe for installable in all_installables() if isinstance(installable.recipe, Pypi)]
+
+    assert recipes
+    for recipe in recipes:
+        lines = lock_path(recipe).read_text().replace("\\\n", "").splitlines()
+        assert all(re.fullmatch(r"[\w.-]+==[\w.]+( +--hash=sha256:[0-9a-f]{64})+", line) for line in lines), recipe.lock
+        assert f"{Path(recipe.lock).stem}=={recipe.version}" in [line.split()[0] for line in lines]
+
+
+def test_every_python_driver_is_there() -> None:
+    recipes = [installable.recipe for installable in all_installables() if isinstance(installable.recipe, Pypi)]
+
+    assert all(python_driver(recipe.driver).is_file() for recipe in recipes if recipe.driver)
 
 
 def test_implementations_are_found_by_name_each_once() -> None:
@@ -88,7 +108,7 @@ def test_a_value_of_a_wrong_kind_is_shown_beside_the_expected_one(tmp_path: Path
 
 
 def test_a_recipe_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
-    assert "'debian', 'cargo', 'driver', 'go', 'script'" in complaint(
+    assert "'debian', 'cargo', 'driver', 'go', 'pypi', 'script'" in complaint(
         tmp_path, WHOLE.replace("kind: cargo", "kind: npm")
     )
 
