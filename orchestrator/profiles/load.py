@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from owlt.inputs.axis_values import written_key
 from owlt.inputs.mistake import Mistake, Place, got
 from owlt.inputs.reader import Document, NotYaml, read_yaml
 from owlt.inputs.sweep import Sweep
@@ -115,12 +116,9 @@ def sweep_of(document: dict[str, Any]) -> Sweep:
         return Sweep.model_validate(document)
     except ValidationError as problem:
         mistakes = [as_written(mistake, document) for mistake in mistakes_in(problem, Sweep)]
-        raise SweepMistake(*mistakes) from None
+        raise SweepMistake(*dict.fromkeys(mistakes)) from None
 
 
 def as_written(mistake: Mistake, document: dict[str, Any]) -> Mistake:
-    """A mistake in a list of one that is written without brackets: its key has no number."""
-    match mistake.where.key:
-        case (str(axis), 0, *rest) if not isinstance(document.get(axis), list):
-            return mistake.at(replace(mistake.where, key=(axis, *rest)))
-    return mistake
+    """A mistake at its key in the document."""
+    return mistake.at(replace(mistake.where, key=written_key(mistake.where.key, document)))

@@ -8,7 +8,7 @@ a value that the user did not write. What the axes are belongs to `inputs.axes`,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from math import inf
 from typing import Annotated, Any, TypeVar
@@ -20,14 +20,16 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_before_validator_function
 
 from owlt.inputs.axes import AXES, DIRECTED, WAYS
-from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, keys_below, unexpected
 from owlt.inputs.quantities import (
     DELAY,
     DURATION,
@@ -40,7 +42,7 @@ from owlt.inputs.quantities import (
     Quantity,
     parse_probability,
 )
-from owlt.inputs.validation import require_parameter
+from owlt.inputs.validation import require_parameter, unknown_key
 
 RANGE_KEYS = ("from", "to", "step", "factor", "points", "scale")
 RANGE_SPACINGS = ("step", "factor", "points")
@@ -97,8 +99,13 @@ def range_values(written: Mapping[str, object], quantity: Quantity) -> Iterator[
 
 
 def is_pair(value: object) -> bool:
-    """Whether a value of an axis is written for the two directions of a link, {forward: ..., reverse: ...}."""
-    return isinstance(value, Mapping) and bool({*WAYS} & set(value))
+    """Whether a value of an axis is written for the two directions of a link, {forward: ..., reverse: ...}.
+
+    Any keys and values that are not a range count, so that a misspelt direction is named; {name} alone lacks quotes.
+    """
+    if not isinstance(value, Mapping) or {*WAYS} & set(value):
+        return isinstance(value, Mapping)
+    return not {*RANGE_KEYS} & set(value) and [*value.values()] != [None]
 
 
 def in_directions(written: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -107,44 +114,87 @@ def in_directions(written: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict
     """
     axes: dict[str, Any] = {}
     together: list[dict[str, Any]] = []
+    mistakes: list[Mistake] = []
     for key, values in written.items():
-        listed = values if isinstance(values, list) else [values]
-        if key not in DIRECTED or not any(map(is_pair, listed)):
+        if not _has_pairs(key, values):
             axes[key] = values
             continue
-        for way in WAYS:
-            if f"{way}_{key}" in written:
-                fix = f"remove it, or '{key}'"
-                raise Invalid(Mistake("is given twice", "each axis once", fix, _at(f"{way}_{key}")))
-        pairs = [_pair(key, item, (place,) if isinstance(values, list) else ()) for place, item in enumerate(listed)]
-        two = {f"{way}_{key}": [pair[way] for pair in pairs] for way in WAYS}
+        fix = f"remove it, or '{key}'"
+        twice = [_at(f"{way}_{key}") for way in WAYS if f"{way}_{key}" in written]
+        found = [Mistake("is given twice", "each axis once", fix, where) for where in twice]
+        found += _mistakes_in_pairs(key, values)
+        mistakes += found
+        if found:
+            continue
         if isinstance(values, list):
-            together.append(two)
+            pairs = [item if is_pair(item) else dict.fromkeys(WAYS, item) for item in values]
+            together.append({f"{way}_{key}": [pair[way] for pair in pairs] for way in WAYS})
         else:
-            axes |= {way: value for way, (value,) in two.items()}
+            axes |= {f"{way}_{key}": values[way] for way in WAYS}
+    if mistakes:
+        raise Invalid(*mistakes)
     return axes, together
 
 
-def _pair(key: str, written: Any, place: tuple[int, ...]) -> Mapping[str, Any]:
-    """The values of both directions; in a list, each is one value, and a plain value is the same both ways."""
-    pair: Mapping[str, Any]
-    if not is_pair(written):
-        pair = dict.fromkeys(WAYS, written)
-    elif set(written) != {*WAYS}:
-        expected = "both directions, {forward: ..., reverse: ...}"
-        fix = f"'forward_{key}' and 'reverse_{key}' can be given alone"
-        raise Invalid(Mistake(got(dict(written)), expected, fix, Place(key=(key, *place))))
-    else:
-        pair = dict(written)
-    for way, value in pair.items():
-        where: tuple[str | int, ...] = (key, *place, way) if is_pair(written) else (key, *place)
-        if not isinstance(value, list | Mapping):
-            with keys_below(*where):
-                (AXES[key].quantity if key in AXES else NUMBER).parse(value)
-        elif place:
-            fix = f"'forward_{key}' and 'reverse_{key}' take lists and ranges"
-            raise Invalid(Mistake(got(value), "one value of each direction", fix, Place(key=where)))
-    return pair
+def written_key(key: Key, document: Any) -> Key:
+    """The key of a value of a document, from its key in the sweep that was read from it.
+
+    In the sweep, a pair is two keys, a list of pairs is a group of `together`, and one value is a list of one, or has
+    the key "".
+    """
+    match key:
+        case ("together", int(group), *inner) if isinstance(document, Mapping):
+            groups = one_or_many(document.get("together", []))
+            own = len(groups) if isinstance(groups, list) else 0
+            lists = [axis for axis, values in document.items() if isinstance(values, list) and _has_pairs(axis, values)]
+            if own <= group < own + len(lists):
+                return written_key((*inner,) or (lists[group - own],), document)
+    if not key:
+        return ()
+    part, *others = key
+    if isinstance(document, list) and isinstance(part, int) and part < len(document):
+        return (part, *written_key((*others,), document[part]))
+    if isinstance(document, Mapping) and part in document:
+        return (part, *written_key((*others,), document[part]))
+    if not part or (isinstance(part, int) and not isinstance(document, list)):
+        return written_key((*others,), document)
+    way, _, axis = str(part).partition("_")
+    if way not in WAYS or not isinstance(document, Mapping) or not _has_pairs(axis, document.get(axis)):
+        return key
+    values = document[axis]
+    if not isinstance(values, list):
+        return (axis, way, *written_key((*others,), values.get(way)))
+    match others:
+        case [int(place), *inner] if place < len(values):
+            return (axis, place, *([way] if is_pair(values[place]) else []), *inner)
+    return (axis,)
+
+
+def _has_pairs(key: str, values: object) -> bool:
+    return key in DIRECTED and any(map(is_pair, values if isinstance(values, list) else [values]))
+
+
+def _mistakes_in_pairs(key: str, values: Any) -> Iterator[Mistake]:
+    """The mistakes in the directions of an axis; those in their values are found when these are read."""
+    if isinstance(values, list) and key not in AXES:
+        expected = "one value, or {forward: ..., reverse: ...}"
+        yield Mistake(got(values), expected, where=_at(key))
+        return
+    for place, pair in enumerate(values if isinstance(values, list) else [values]):
+        where: Key = (key, place) if isinstance(values, list) else (key,)
+        if not is_pair(pair):
+            continue
+        known = WAYS if {*WAYS} & set(pair) or key not in AXES else (*WAYS, *RANGE_KEYS)
+        unknown = [way for way in pair if way not in WAYS]
+        yield from (unknown_key(Place(key=(*where, way)), known) for way in unknown)
+        for way in () if unknown else [way for way in WAYS if pair.get(way) is None]:
+            fix = f"'forward_{key}' and 'reverse_{key}' can be given alone"
+            expected = "both directions, {forward: ..., reverse: ...}"
+            yield Mistake("is missing", expected, fix, Place(key=(*where, way)))
+        for way, value in pair.items():
+            if isinstance(values, list) and isinstance(value, list | Mapping):
+                fix = f"'forward_{key}' and 'reverse_{key}' take lists and ranges"
+                yield Mistake(got(value), "one value of each direction", fix, Place(key=(*where, way)))
 
 
 def _by_step(begin: Decimal, end: Decimal, written: Mapping[str, object], quantity: Quantity) -> list[Decimal]:
@@ -259,10 +309,21 @@ def one_or_many(value: object) -> object:
     return value if isinstance(value, list) else [value]
 
 
-def _check_distinct(values: list[Any]) -> list[Any]:
-    if repeated := [value for position, value in enumerate(values) if value in values[:position]]:
+def repeated_at(values: Sequence[Any]) -> int | None:
+    """The place of the first value that is listed before; None if each is listed once."""
+    return next((place for place, value in enumerate(values) if value in values[:place]), None)
+
+
+def _require_distinct(values: Sequence[Any], text: Callable[[Any], str] = repr, has_places: bool = True) -> None:
+    """Raises Invalid for a value that is listed twice. `has_places`: the values have the places of those written."""
+    if (place := repeated_at(values)) is not None:
+        expected = f"each value once: {text(values[place])} is listed twice"
         fix = "to run it more than once, use 'repetitions'"
-        raise unexpected(f"each value once: {repeated[0]!r} is listed twice", fix)
+        raise Invalid(Mistake("", expected, fix, Place(key=(place,) if has_places else ())))
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    _require_distinct(values)
     return values
 
 
@@ -300,15 +361,11 @@ class OrPair:
         return {"anyOf": [one, _pair_schema(one)]}
 
 
-def _percent_read(value: object) -> object:
-    return parse_probability(value) if isinstance(value, str) and "%" in value else value
-
-
 class OrPercent:
     """A probability that may also be written in percent, as text."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return no_info_before_validator_function(_percent_read, handler(source))
+        return no_info_before_validator_function(parse_probability, handler(source))
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"anyOf": [handler(core), {"type": "string", "pattern": f"^ *{PERCENT} *$", "examples": ["1 %"]}]}
@@ -360,23 +417,28 @@ def by_axis(quantity: Quantity) -> Callable[[object], object]:
 
 def require_parameters(value: object) -> object:
     """The values of a parameter, ranges replaced by theirs. Raises Invalid for a value that cannot be one."""
-    value = with_ranges_expanded(value, NUMBER)
-    values = value if isinstance(value, list) else [value]
+    values = with_ranges_expanded(value, NUMBER)
+    if not isinstance(values, list):
+        return require_parameter(values)
     if not values:
         raise unexpected("at least one value")
-    for each in values:
-        require_parameter(each)
-    return value
+    for place, each in enumerate(values):
+        with keys_below(place):
+            require_parameter(each)
+    _require_distinct(values, has_places=values is value)
+    return values
 
 
-def _axis(quantity: Quantity, has_pairs: bool = False) -> tuple[BeforeValidator, AfterValidator, object, OneOrMany]:
+def _axis(quantity: Quantity, has_pairs: bool = False) -> tuple[object, WrapValidator, OneOrMany]:
     """An axis of quantities: one value, a list of several, or ranges of them; of a link, also pairs."""
 
-    def read(written: object) -> object:
-        return one_or_many(with_ranges_expanded(written, quantity))
+    def read(written: object, convert: ValidatorFunctionWrapHandler) -> list[Any]:
+        expanded = with_ranges_expanded(written, quantity)
+        values: list[Any] = convert(one_or_many(expanded))
+        _require_distinct(values, quantity.text, has_places=expanded is written)
+        return values
 
-    many = OneOrMany(has_ranges=True, has_pairs=has_pairs)
-    return BeforeValidator(read), AfterValidator(_check_distinct), Field(min_length=1), many
+    return Field(min_length=1), WrapValidator(read), OneOrMany(has_ranges=True, has_pairs=has_pairs)
 
 
 _TIME_UNITS = "[nu\u00b5\u03bcm]?s|min|h"
@@ -389,9 +451,7 @@ Duration = Annotated[int, *_written(DURATION, _TIME_UNITS, "600 s")]
 Probability = Annotated[float, OrPercent(), Field(ge=0, le=1)]
 Value = TypeVar("Value")
 Parameter = int | float | str
-Axis = Annotated[
-    list[Value], BeforeValidator(one_or_many), AfterValidator(_check_distinct), Field(min_length=1), OneOrMany()
-]
+Axis = Annotated[list[Value], BeforeValidator(one_or_many), AfterValidator(_distinct), Field(min_length=1), OneOrMany()]
 SizeAxis = Annotated[list[Size], *_axis(SIZE)]
 RateAxis = Annotated[list[Rate], *_axis(RATE, has_pairs=True)]
 DelayAxis = Annotated[list[Delay], *_axis(DELAY, has_pairs=True)]

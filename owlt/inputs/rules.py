@@ -25,6 +25,7 @@ from owlt.inputs.axis_values import (
     in_directions,
     is_range,
     one_or_many,
+    repeated_at,
     with_ranges_expanded,
 )
 from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
@@ -43,7 +44,8 @@ def _read_together(written: object) -> AxisValues:
         raise Invalid(Mistake(f"got {', '.join(axes) or 'nothing'} alone", "two or more axes that vary together"))
     if len(set(lengths.values())) > 1:
         raise Invalid(Mistake(f"got {counted}", "the same number of values for each axis"))
-    _require_distinct([", ".join(map(str, row)) for row in zip(*axes.values(), strict=True)])
+    with keys_below(next(iter(axes))):
+        _require_distinct([", ".join(map(str, row)) for row in zip(*axes.values(), strict=True)])
     return axes
 
 
@@ -90,8 +92,9 @@ def _with_directions(written: Mapping[str, Any], vary_together: bool = False) ->
     axes, groups = in_directions(written)
     for pairs in groups:
         if not vary_together:
-            problem = f"a list of pairs for {' and '.join(pairs)}"
-            raise Invalid(Mistake(problem, "one value {forward: ..., reverse: ...}", "write a rule for each of them"))
+            problem, place = f"a list of pairs for {' and '.join(pairs)}", Place(key=(next(iter(pairs)),))
+            expected, fix = "one value {forward: ..., reverse: ...}", "write a rule for each of them"
+            raise Invalid(Mistake(problem, expected, fix, place))
         axes |= pairs
     return axes
 
@@ -112,8 +115,8 @@ def _listed(written: object, quantity: Quantity) -> list[Any]:
 
 
 def _require_distinct(values: Sequence[Any]) -> None:
-    if repeated := [value for place, value in enumerate(values) if value in values[:place]]:
-        raise Invalid(Mistake(f"{repeated[0]} is listed twice", "each value once"))
+    if (place := repeated_at(values)) is not None:
+        raise Invalid(Mistake(f"{values[place]} is listed twice", "each value once", where=Place(key=(place,))))
 
 
 def listed_or_interval(written: object, quantity: Quantity) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Literal, get_args
@@ -64,12 +64,20 @@ def _mistakes_at(key: Key, holder: Model, details: ErrorDetails, listed: set[Mod
         problem = f"got {braces} without quotes"
         return [Mistake(problem, f'"{braces}"', "braces need quotes in YAML", Place(key=key))]
     mistakes = error.mistakes if (error := raised(details)) else (_of_pydantic(key, holder, details),)
-    problem = got(details["input"])
     unit = _unit(key, holder)
     return [
-        _with_unit(replace(each, problem=each.problem or problem).below(*key), unit, details["input"])
+        _with_unit(replace(each, problem=each.problem or got(value)).below(*key), unit, value)
         for each in mistakes
+        for value in [_value_at(details["input"], each.where.key)]
     ]
+
+
+def _value_at(value: Any, key: Key) -> Any:
+    """The value below another one at a key, or as far along the key as there is one."""
+    for part in key:
+        known = value if isinstance(value, Mapping) else range(len(value)) if isinstance(value, list) else ()
+        value = value[part] if part in known else value
+    return value
 
 
 def _of_pydantic(key: Key, holder: Model, details: ErrorDetails) -> Mistake:
@@ -199,7 +207,7 @@ def _key(location: Key, root: Model) -> tuple[Key, Model]:
             key.append(part)
         elif part in branches:
             holder = branches[part]
-        elif part not in _UNION_BRANCHES and not part.startswith("constrained-"):
+        elif part not in _UNION_BRANCHES and not part.startswith("constrained-") and "[" not in part:
             key.append(part)
             if at + 1 < len(location) and part in holder.model_fields:
                 holder, branches = _below(part, holder)

@@ -214,6 +214,11 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
             "keep: [../ion.log]\ntitle:",
             "keep[0]: got '../ion.log', expected the name of a file below the run",
         ),
+        (
+            "title:",
+            "choices: {x: kernel}\ntitle:",
+            "choices.x: got 'kernel', expected a list such as [one, two] or one of kernel_congestion_controls",
+        ),
         ("title:", "not_repeatable: true\ntitle:", "not_repeatable: got true, expected text"),
         ("title:", "title: again\ntitle:", "example.yaml:4: title: appears twice, first on line 3; remove one"),
         ("title:", "title: [\ntitle:", "example.yaml:3: not valid YAML: the [ here is not closed"),

@@ -253,7 +253,7 @@ def test_a_mistake_is_reported_with_its_place(text: str, told: list[str]) -> Non
 def test_a_value_of_a_trace_that_cannot_be_is_reported_with_its_row() -> None:
     told = refusal("timeline: {trace: t.csv}", "t,both.packet_error_rate\n0,0.1\n1,1.5\n")
 
-    assert told == "dir/t.csv:3: both.packet_error_rate: got 1.5, expected at most 1"
+    assert told == 'dir/t.csv:3: both.packet_error_rate: got 1.5, expected a number from 0 to 1, or percent as in "1 %"'
 
 
 def test_every_mistake_is_reported_at_once() -> None:

@@ -125,14 +125,14 @@ def test_cells_show_directions_only_where_they_differ(planned: Planned) -> None:
 @pytest.mark.parametrize(
     ("lines", "mistake"),
     [
-        ("rate: {forward: 1 Mbit/s}\n", "rate: got {'forward': '1 Mbit/s'}, expected both directions"),
+        ("rate: {forward: 1 Mbit/s}\n", "rate.reverse: is missing, expected both directions"),
         ("rate: {forward: 1, reverse: 2 Mbit/s}\n", "rate.forward: got 1, expected a number with one of the units"),
         ("rate: [{forward: [1 Mbit/s, 2 Mbit/s], reverse: 2 Mbit/s}]\n", "rate[0].forward: got"),
         ("rate: 1 Mbit/s\nreverse_rate: 1 kbit/s\n", "reverse_rate: is given twice"),
         ("rate: {forward: 1 bit/s, reverse: 1 bit/s}\nreverse_rate: 1 kbit/s\n", "reverse_rate: is given twice"),
         ("forward_rate: 1 Mbit/s\n", "reverse_rate: got none"),
         ("delay: 1 s\n", "rate: got none"),
-        ("rate: 1 Mbit/s\nqueue_packets: {forward: 5}\n", "queue_packets: got {'forward': 5}, expected both"),
+        ("rate: 1 Mbit/s\nqueue_packets: {forward: 5}\n", "queue_packets.reverse: is missing, expected both"),
         ("rate: 1 Mbit/s\nqueue_packets: 5\nforward_queue_packets: 6\n", "forward_queue_packets: is given twice"),
         (
             "rate: 1 Mbit/s\nexclude: {rate: [{forward: 1 Mbit/s, reverse: 1 Mbit/s}]}\n",
@@ -147,6 +147,69 @@ def test_a_mistake_in_directions_is_named_with_its_place(planned: Planned, lines
     with pytest.raises(ProfileError) as raised:
         planned(text)
     assert mistake in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("pair", "mistakes"),
+    [
+        ("{forward: 1 %,\n  reverse: none}", "6: packet_error_rate.reverse: got 'none', expected a number from 0 to 1"),
+        ("{forward: 1 %,\n  reverse: 2}", "6: packet_error_rate.reverse: got 2, expected a number from 0 to 1"),
+        ("{forward: 1 %,\n  reverse: 1 ms}", "6: packet_error_rate.reverse: got '1 ms', expected a number from 0 to 1"),
+        ("{forward: 1 %,\n  revers: 0}", "6: packet_error_rate.revers: is not a known key; did you mean reverse?"),
+        ("{forward: 1 %,\n  reverse: 0, \n  x: 1}", "7: packet_error_rate.x: is not a known key; known: forward, rev"),
+        ("{forward: 1 %}", "5: packet_error_rate.reverse: is missing, expected both directions"),
+        ("{forward: 1 %,\n  reverse: }", "6: packet_error_rate.reverse: is missing, expected both directions"),
+        ("\n- 0\n- {forward: 1 %,\n   reverse: none}", "8: packet_error_rate[1].reverse: got 'none', expected"),
+        ("\n- 0\n- none\n- {forward: 1 %,\n   reverse: 0}", "7: packet_error_rate[1]: got 'none', expected"),
+        ("{forward: 1 %,\n  reverse: [0,\n  2]}", "7: packet_error_rate.reverse[1]: got 2, expected a number"),
+        (
+            "{forward: 1 %,\n  reverse: [0,\n  0]}",
+            "7: packet_error_rate.reverse[1]: got 0, expected each value",
+        ),
+        (
+            "{forward: 0,\n  reverse: {from: 0,\n  to: 2, points: 3}}",
+            "7: packet_error_rate.reverse.to: got 2, ",
+        ),
+        ("{fwd: 1 %,\n  rev: 1 %}", "5: packet_error_rate.fwd: is not a known key; did you mean forward?"),
+    ],
+)
+def test_a_mistake_in_a_pair_has_the_line_and_the_value_of_its_own_key(
+    planned: Planned, tmp_path: Path, pair: str, mistakes: str
+) -> None:
+    with pytest.raises(ProfileError) as raised:
+        planned(HEAD + f"packet_error_rate: {pair}\n" + RATE + DELAY)
+    first, *_ = str(raised.value).splitlines()
+    assert first.startswith(f"{tmp_path}/sweep.yaml:{mistakes}")
+
+
+def test_mistakes_in_both_halves_and_beside_a_pair_are_all_reported(planned: Planned) -> None:
+    with pytest.raises(ProfileError) as raised:
+        planned(HEAD + RATE + "delay: {forward: 1, reverse: 2}\npacket_error_rate: 3\n")
+    keys = {line.split(": ")[1] for line in str(raised.value).splitlines()}
+    assert keys == {"packet_error_rate", "delay.forward", "delay.reverse"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "mistake"),
+    [
+        ("exclude:\n  delay:\n    forward: 1 s\n    reverse: 3\n", "11: exclude.delay.reverse: got 3, expected"),
+        ("exclude:\n- delay:\n    forward: 1 s\n    revers: 1 s\n", "11: exclude[0].delay.revers: is not a known key"),
+        ("include:\n  delay:\n    forward: 1 s\n    reverse: [1 s,\n 3]\n", "12: include.delay.reverse[1]: got 3"),
+        (
+            "together:\n  file_size: 1 kB\n  duration:\n  - 3\nexclude:\n  delay: {forward: 1 s, reverse: [\n   1]}\n",
+            "14: exclude.delay.reverse[0]: got 1, expected",
+        ),
+    ],
+)
+def test_a_mistake_in_a_pair_of_a_rule_has_its_line_too(planned: Planned, rule: str, mistake: str) -> None:
+    with pytest.raises(ProfileError) as raised:
+        planned(PLAIN + rule)
+    assert mistake in str(raised.value)
+
+
+def test_queues_that_differ_by_direction_are_refused_as_a_list(planned: Planned) -> None:
+    with pytest.raises(ProfileError, match=r"queue_packets: got \[.*, expected one value, or {forward"):
+        planned(PLAIN + "queue_packets: [{forward: 5, reverse: 6}]\n")
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_a_sweep_with_rules_is_the_same_after_writing_it(tmp_path: Path) -> None
         ("baseline: {every: 9, delay: 1 s}", "sweep.yaml:8: baseline: names 4 points, such as cfdp_100kB_"),
         ("include: {}", "include: got {}, expected axes with their values"),
         ("include: {delay: []}", "include.delay: got [], expected at least one value"),
-        ("include: {delay: [5 ms, 5000 us]}", "include.delay: 5 ms is listed twice, expected each value once"),
+        ("include: {delay: [5 ms, 5000 us]}", "include.delay[1]: 5 ms is listed twice, expected each value once"),
         ("include: {implementations: ltp}", "include.implementations: got 'ltp', expected one of this sweep's: cfdp"),
         ("together: {rate: [1 Mbit/s, 2 Mbit/s]}", "together: got rate alone, expected two or more axes that vary"),
         ("together: {rate: [1 Mbit/s], delay: [1 s, 2 s]}", "together: got 1 of rate, 2 of delay, expected the same"),
