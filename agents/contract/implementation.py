@@ -10,12 +10,15 @@ import re
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import jinja2
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from owlt.agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
+from owlt.agents.contract.pairing import Pairing
+from owlt.agents.contract.pairing import Parameter as Parameter
 from owlt.agents.contract.placeholders import (
     LAUNCH_PLACEHOLDERS,
     RECEIVED_PLACEHOLDERS,
@@ -32,7 +35,6 @@ from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
 from owlt.inputs.reader import NotYaml, read_yaml
 from owlt.inputs.validation import Clock as Clock
 from owlt.inputs.validation import mistakes_in
-from owlt.inputs.validation import require_parameter as require_parameter
 
 OF_A_FILE = frozenset({"file", "file_name", "file_dir", "received_file", "received_dir", "file_size_bytes"})
 """The placeholders that have no value if no file is sent."""
@@ -78,7 +80,6 @@ def _check_name(name: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": _NAME})]
-Parameter = Annotated[int | float | str, BeforeValidator(require_parameter)]
 
 ROLES: tuple[Role, Role] = ("sender", "receiver")
 _LISTS = ("udp_ports", "tcp_ports", "multicast_groups")
@@ -205,6 +206,15 @@ class Implementation(Value):
             'works; [-d, "tcp.port==5000,data"]: the bytes of the connection are the bytes of the file'
         ),
     ] = []
+    pairing: Annotated[
+        Pairing | None,
+        Field(
+            exclude=True,  # a plan has the pairs that were made by it
+            description="with whom its sides can talk, and what must agree; default: with each other only",
+        ),
+    ] = None
+    pair: SkipJsonSchema[Pair | None] = None
+    """The two implementations whose sides it has, if they are not the same one: `agents.contract.pairs` sets it."""
 
     @field_validator("received_file")
     @classmethod
@@ -213,28 +223,39 @@ class Implementation(Value):
             raise unexpected("a path below {run_dir}/, where no file of an earlier run can be")
         return place
 
-    @field_validator("parameters", "binary")
-    @classmethod
-    def _check_placeholder_names(cls, names: dict[str, object]) -> object:
-        for name in names:
-            where = Place(key=(name,))
-            if not name.isidentifier():
-                raise Invalid(Mistake("cannot stand between braces", "a name such as segment_bytes", where=where))
-            if name in RUN_PLACEHOLDERS:
-                raise Invalid(
-                    Mistake(f"{{{name}}} is a placeholder of every run", fix="choose another name", where=where)
-                )
-        return names
-
     @model_validator(mode="after")
     def _check_placeholders(self) -> Self:
+        if self.pair is not None:  # its sides are filled, and were checked, with what each has
+            return self
+        if mistakes := list(self._wrong_names()):
+            raise Invalid(*mistakes)
         if shared := sorted(self.parameters.keys() & self.binary.keys()):
             problem = "the name is under binary too"
             raise Invalid(Mistake(problem, fix="rename one", where=Place(key=("parameters", shared[0]))))
         mistakes = list(self._wrong_placeholders()) or list(self._idle_parameters())
-        if mistakes := mistakes or list(self._wrong_choices()):
+        if mistakes := mistakes or [*self._wrong_choices(), *self._wrong_terms()]:
             raise Invalid(*mistakes)
         return self
+
+    def _wrong_names(self) -> Iterator[Mistake]:
+        """A mistake for each parameter and program whose name cannot be a placeholder."""
+        for key in ("parameters", "binary"):
+            for name in getattr(self, key):
+                where = Place(key=(key, name))
+                if not name.isidentifier():
+                    yield Mistake("cannot stand between braces", "a name such as segment_bytes", where=where)
+                elif name in RUN_PLACEHOLDERS:
+                    yield Mistake(f"{{{name}}} is a placeholder of every run", fix="choose another name", where=where)
+
+    def _wrong_terms(self) -> Iterator[Mistake]:
+        """A mistake for each term under `pairing` with a parameter that does not exist."""
+        for key in ("agree", *ROLES) if self.pairing else ():
+            for name, term in getattr(self.pairing, key).items():
+                if term.parameter is not None and term.parameter not in self.parameters:
+                    where = Place(key=("pairing", key, name, "parameter"))
+                    near = get_close_matches(term.parameter, self.parameters, n=1)
+                    fix = f"did you mean {near[0]}?" if near else ""
+                    yield Mistake(got(term.parameter), "a parameter of this profile", fix, where)
 
     def _wrong_choices(self) -> Iterator[Mistake]:
         """A mistake for each parameter under `choices` that does not exist, or whose default is not among them."""
@@ -294,8 +315,7 @@ class Implementation(Value):
     def _idle_parameters(self) -> Iterator[Mistake]:
         """A mistake for each parameter that has no effect: in a sweep it would be a meaningless axis."""
         texts = [text for _, text in (*self._templates(), *self._duration_templates())]
-        used = {name for text in [*texts, self.received_file] for name in names_in(text)}
-        used |= self.sender.names_in_files() | self.receiver.names_in_files()
+        used = self.used_by("sender") | self.used_by("receiver")
         files = [text for role in ROLES for _, text in self.side(role).templated_files()]
         for name, value in self.parameters.items():
             if name not in used:
@@ -305,6 +325,33 @@ class Implementation(Value):
     def side(self, role: Role) -> Side:
         """The sender's or the receiver's side."""
         return self.sender if role == "sender" else self.receiver
+
+    def of(self, role: Role) -> Implementation:
+        """The implementation that a side belongs to: itself, except in a pair."""
+        return self.pair.side(role) if self.pair else self
+
+    @property
+    def members(self) -> tuple[Implementation, ...]:
+        """The implementations that its sides belong to: itself, or the two of a pair."""
+        return (self.pair.sender, self.pair.receiver) if self.pair else (self,)
+
+    @property
+    def planned(self) -> Implementation:
+        """The implementation as a plan has it: without what is only needed to make pairs."""
+        pair = self.pair and Pair(
+            family=self.pair.family, sender=self.pair.sender.planned, receiver=self.pair.receiver.planned
+        )
+        return self.model_copy(update={"pairing": None, "pair": pair})
+
+    def used_by(self, role: Role) -> set[str]:
+        """The placeholders in a side's texts and files, in the session, and with the receiver in the file's path."""
+        texts = [text for where, text in (*self._templates(), *self._duration_templates()) if self._is_of(role, where)]
+        texts += [self.received_file] if role == "receiver" else []
+        return {name for text in texts for name in names_in(text)} | self.side(role).names_in_files()
+
+    @staticmethod
+    def _is_of(role: Role, where: Key) -> bool:
+        return role in where[:2] or where[0] == "session"
 
     def _templates(self) -> Iterator[tuple[Key, str]]:
         for role in ROLES:
@@ -319,10 +366,12 @@ class Implementation(Value):
         """The implementation with the commands that send for a given time; unchanged if it sends files only."""
         if self.duration is None:
             return self
-        sides: dict[str, Side] = {
+        changes: dict[str, Any] = {
             role: self.side(role).model_copy(update={"command": getattr(self.duration, role)}) for role in ROLES
         }
-        return self.model_copy(update=sides)
+        if self.pair is not None:
+            changes["pair"] = self.pair.model_copy(update={role: self.of(role).for_a_duration for role in ROLES})
+        return self.model_copy(update=changes)
 
     def with_parameters(self, changes: dict[str, Parameter]) -> Self:
         """The same implementation with other parameters. Raises ValueError for an unknown name."""
@@ -334,7 +383,9 @@ class Implementation(Value):
 
     def received_at(self, run_dir: str, file_name: str) -> str:
         """The path of the receiver's file."""
-        return render([self.received_file], self._parameter_texts | {"run_dir": run_dir, "file_name": file_name})[0]
+        return render(
+            [self.received_file], self.of("receiver")._parameter_texts | {"run_dir": run_dir, "file_name": file_name}
+        )[0]
 
     def rendered(self, run_values: dict[str, str], programs: dict[str, str]) -> Self:
         """The implementation with every placeholder filled: the run's values, the paths of its programs, the
@@ -351,11 +402,29 @@ class Implementation(Value):
     @property
     def session_by_default(self) -> SessionPorts:
         """Ports and groups with the default parameters. Raises KeyError if they depend on a run."""
+        if self.pair is not None:
+            return self.session
         return _rendered_session(self.session, self._parameter_texts)
 
     @property
     def _parameter_texts(self) -> dict[str, str]:
         return {name: as_text(value) for name, value in self.parameters.items()}
+
+
+class Pair(Value):
+    """The two implementations of which a pair has one side each, with the parameters on which they agree."""
+
+    family: str
+    """What both talk."""
+    sender: Implementation
+    receiver: Implementation
+
+    def side(self, role: Role) -> Implementation:
+        """The implementation whose side plays this role."""
+        return self.sender if role == "sender" else self.receiver
+
+
+Implementation.model_rebuild()
 
 
 def _rendered_session(session: SessionPorts, values: dict[str, str]) -> SessionPorts:

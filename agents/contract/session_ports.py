@@ -1,5 +1,7 @@
 """Which packets of a capture belong to a run: the ports and groups that a profile names."""
 
+from __future__ import annotations
+
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -45,3 +47,9 @@ class SessionPorts(Value):
             "tcp_ports": every or list(self.tcp_ports),
             "multicast_groups": list(self.multicast_groups),
         }
+
+    def joined(self, other: SessionPorts) -> SessionPorts:
+        """The packets of either."""
+        kinds = ("multicast_groups",) if self.ports or other.ports else ("udp_ports", "tcp_ports", "multicast_groups")
+        lists = {kind: list(dict.fromkeys([*getattr(self, kind), *getattr(other, kind)])) for kind in kinds}
+        return SessionPorts.model_validate({"ports": self.ports or other.ports, **lists})

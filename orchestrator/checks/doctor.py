@@ -95,7 +95,8 @@ def _merged(requirements: Iterable[Requirement]) -> list[Requirement]:
 
 def missing_for(implementation: Implementation) -> list[Requirement]:
     """What is missing on this machine to run one implementation."""
-    return [requirement for requirement in _needs(implementation) if not requirement.found]
+    needs = [need for each in implementation.members for need in _needs(each)]
+    return [need for need in dict.fromkeys(needs) if not need.found]
 
 
 def _needs(implementation: Implementation) -> list[Requirement]:

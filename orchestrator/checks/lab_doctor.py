@@ -279,7 +279,7 @@ def _programs(entry: TestHostEntry, host: Host, implementations: Mapping[str, Im
     role: Role = "sender" if entry.role == "sender" else "receiver"
     for name, implementation in implementations.items():
         try:
-            find_programs(implementation, role, host, entry.third_party)
+            find_programs(implementation.of(role), role, host, entry.third_party)
         except MissingProgram as missing:
             for mistake in missing.mistakes:
                 yield requirement_of(entry, base_name(name), False, mistake.problem, mistake.fix)

@@ -39,7 +39,8 @@ def missing_for_plan(plan: Plan) -> list[Mistake]:
 
 def missing_implementations(plan: Plan) -> list[Mistake]:
     """The programs of its implementations that are missing on this machine, each with how to get it."""
-    implementations = {base_name(name): each for name, each in plan.implementations.items()}
+    members = [each for implementation in plan.implementations.values() for each in implementation.members]
+    implementations = {base_name(each.name): each for each in members}
     return [
         Mistake(f"implementation {name!r} needs {each.name}, which is missing ({each.detail})", fix=each.fix)
         for name, implementation in implementations.items()

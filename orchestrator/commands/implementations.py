@@ -164,6 +164,7 @@ def try_implementations(
 
 def with_parameters(implementation: contract.Implementation, assignments: list[str]) -> contract.Implementation:
     """The implementation with some parameters set by NAME=VALUE. A number stays a number. Raises OwltError."""
+    from owlt.agents.contract import pairs
     from owlt.inputs.mistake import Mistake, got
     from owlt.orchestrator.errors import OwltError, did_you_mean
 
@@ -179,7 +180,10 @@ def with_parameters(implementation: contract.Implementation, assignments: list[s
             raise OwltError(Mistake(problem, f"one of its parameters: {known}", fix))
         is_number = not isinstance(implementation.parameters[name], str)
         changes[name] = _as_number(value) if is_number else value
-    return implementation.with_parameters(changes)
+    try:
+        return pairs.with_parameters(implementation, changes)
+    except pairs.CannotPair as reason:
+        raise OwltError(Mistake(f"--parameter: {implementation.name} is then not possible: {reason}")) from reason
 
 
 def _as_number(text: str) -> contract.Parameter:

@@ -137,6 +137,7 @@ def plan(
     same message follows the plan, and the exit status is 2. With --only or --shard, the plan covers the selected runs.
     With --rig, it is for a lab rig, and checks its hosts.
     """
+    from owlt.agents.contract.pairs import TO
     from owlt.orchestrator.planning.repetitions import parse_spread, sensitivity, spread_of
     from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
     from owlt.orchestrator.sweep.campaign import Start, planned_change, standing_runs
@@ -167,6 +168,8 @@ def plan(
             for each in expected.cells
         ),
     )
+    for name, reason in planned.left_out_pairs.items():
+        printer.text(f"no pair {name}: {reason}" if TO in name else f"no pair with {name}: {reason}")
     for line in texts(expected, directory):
         printer.text(line)
     for line in decides.texts() if decides and expected.left else ():
@@ -195,6 +198,7 @@ def plan_values(
     return {
         "sweep": planned.sweep.name,
         "cells": expected.cells,
+        "left_out_pairs": planned.left_out_pairs,
         "recorded": expected.recorded,
         "left": expected.left,
         "least_left": expected.least_left,

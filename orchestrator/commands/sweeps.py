@@ -65,7 +65,7 @@ def schema(
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="KIND", help="sweep, implementation, channel or inventory.", autocompletion=complete_kind
+            metavar="KIND", help="sweep, implementation, pair, channel or inventory.", autocompletion=complete_kind
         ),
     ],
 ) -> None:

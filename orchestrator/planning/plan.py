@@ -141,7 +141,7 @@ def plan_sweep(
     batches = _batches(sweep, runs)
     return Plan(
         sweep=sweep.model_copy(update={"channel": list(profiles)}) if sweep.channel else sweep,
-        implementations=implementations,
+        implementations={name: each.planned for name, each in implementations.items()},
         channels=dict(sorted(channels.items())),
         certifications=_certifications(sweep, channels, first_index=len(batches)) if sweep.certify else [],
         batches=batches,

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from owlt.agents.contract.implementation import ROLES
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import QUEUE, WAYS
 from owlt.inputs.mistake import Mistake, ResultsConflict
@@ -33,6 +34,7 @@ from owlt.orchestrator.planning.plan import (
 from owlt.results.files import PLAN_NAME
 from owlt.results.plain_files import make_directory, write_whole
 
+OF_A_PLAN = ("left_out_pairs",)
 OF_A_SWEEP = ("title", "assertions", "margin_percent", "keep_captures", "host_captures", "quarantine_after")
 OF_AN_IMPLEMENTATION = ("title", "description", "known_limits", "not_repeatable", "dissector")
 OF_A_NEED = ("fix",)
@@ -41,12 +43,19 @@ OF_A_NEED = ("fix",)
 def without_presentation(plan: Mapping[str, Any]) -> dict[str, Any]:
     """The values of plan.json that decide what is sent. Raises LookupError, TypeError or AttributeError if damaged."""
     implementations = {name: _implementation(values) for name, values in plan["implementations"].items()}
-    return {**plan, "sweep": _without(plan["sweep"], OF_A_SWEEP), "implementations": implementations}
+    return {
+        **_without(plan, OF_A_PLAN),
+        "sweep": _without(plan["sweep"], OF_A_SWEEP),
+        "implementations": implementations,
+    }
 
 
 def _implementation(values: Mapping[str, Any]) -> dict[str, Any]:
+    pair = values.get("pair")
+    sides = {role: _implementation(each) for role, each in pair.items() if role in ROLES} if pair else None
     return {
         **_without(values, OF_AN_IMPLEMENTATION),
+        "pair": sides,
         "binary": {name: _without(need, OF_A_NEED) for name, need in values.get("binary", {}).items()},
         "needs": [_without(need, OF_A_NEED) for need in values.get("needs", [])],
     }

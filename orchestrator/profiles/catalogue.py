@@ -2,6 +2,7 @@
 
 `implementations_of` and `channels_of` find those of a sweep, each implementation with a variant for each combination of
 parameters that the sweep varies: "norm" with parity_segments 0 and 8 has two, each with its own name, colour and box.
+A pair of two implementations that come with owlt has a name too: cfdp-to-cfdp-librecube.
 `resolve` leads from a sweep file to its plan, and collects every mistake.
 """
 
@@ -10,21 +11,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any, Literal
 
 from owlt import PACKAGE
-from owlt.agents.contract.implementation import ContractError, Implementation, Parameter, load_implementation
+from owlt.agents.contract.implementation import (
+    ROLES,
+    ContractError,
+    Implementation,
+    Parameter,
+    load_implementation,
+)
+from owlt.agents.contract.pairs import TO, CannotPair, pair_name, pair_of, with_parameters
 from owlt.agents.contract.placeholders import as_text
 from owlt.emulator.channel.channel_file import Changes, ChannelProfile, load_channel
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import InvalidChannel
+from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake, Place, got
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import NoSuchFile, NotFound, ProfileError, SweepMistake, did_you_mean
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.profiles.load import as_written, read_document, read_sweep_document, refuse_other_kind, sweep_of
+from owlt.orchestrator.profiles.pair_files import is_pair, read_pair
+from owlt.orchestrator.profiles.pairs_of_sweep import advertised_to_pairs, pairs_of
 
 Parameters = Mapping[str, Parameter | Sequence[Parameter]]
 
@@ -32,12 +43,12 @@ Parameters = Mapping[str, Parameter | Sequence[Parameter]]
 def variants(implementation: Implementation, parameters: Parameters) -> list[Implementation]:
     """One implementation for each combination of the parameters for which a sweep has several values.
 
-    Raises ValueError for a parameter that it does not have.
+    Raises ValueError for a parameter that it does not have, CannotPair for values with which a pair cannot agree.
     """
     varied = {name: values for name, values in parameters.items() if isinstance(values, list)}
     fixed = {name: value for name, value in parameters.items() if not isinstance(value, list)}
     return [
-        _variant(implementation.with_parameters({**fixed, **dict(zip(varied, chosen, strict=True))}), list(varied))  # type: ignore[dict-item]
+        _variant(with_parameters(implementation, {**fixed, **dict(zip(varied, chosen, strict=True))}), list(varied))  # type: ignore[dict-item]
         for chosen in product(*varied.values())
     ]
 
@@ -97,34 +108,120 @@ def implementation_files() -> list[Path]:
 
 
 def find_implementation(name: str) -> Implementation:
-    """The implementation of that name, or in the file of that path.
+    """The implementation or pair of that name, or in the file of that path.
 
     Raises NotFound for an unknown name, NoSuchFile for a path without a file, ProfileError for a file that breaks the
-    contract.
+    contract, and for a pair whose sides cannot talk to each other.
     """
+    if sides := _sides_in(name):
+        sender, receiver = map(find_implementation, sides)
+        try:
+            return pair_of(sender, receiver)
+        except CannotPair as reason:
+            raise ProfileError(Mistake(f"{name}: is not possible: {reason}")) from reason
     path = profile_path("implementation", name)
+    if is_pair(read_document(path).value):
+        return _written_pair(path)
     try:
         return load_implementation(path)
     except ContractError as problem:
         raise ProfileError(*problem.mistakes) from problem
 
 
+def _sides_in(name: str) -> tuple[str, str] | None:
+    """The names of sender and receiver in the name of a pair of implementations that come with owlt; or None."""
+    if TO not in name or name.endswith((".yaml", ".yml")):
+        return None
+    known = {path.stem for path in implementation_files()}
+    parts = name.split(TO)
+    halves = ((TO.join(parts[:at]), TO.join(parts[at:])) for at in range(1, len(parts)))
+    return None if name in known else next((each for each in halves if known.issuperset(each)), None)
+
+
+def _written_pair(path: Path) -> Implementation:
+    """The pair in a file. Raises ProfileError."""
+    document = read_document(path)
+    profile = read_pair(path, document)
+    members, mistakes = {}, []
+    for role in ROLES:
+        named = getattr(profile, role)
+        is_path = named.from_.endswith((".yaml", ".yml"))
+        where = document.positions.place((role, "from"))
+        try:
+            member = find_implementation(str(path.parent / named.from_) if is_path else named.from_)
+        except (NotFound, NoSuchFile) as problem:
+            mistakes += [mistake.at(where) for mistake in problem.mistakes]
+            continue
+        if member.pair is not None:
+            mistakes.append(
+                Mistake(f"{named.from_} is a pair itself", "an implementation with both sides", where=where)
+            )
+            continue
+        for name, value in named.parameters.items():
+            key = document.positions.place((role, "parameters", name))
+            mistakes += [mistake.at(key) for mistake in _parameter_mistakes(member, name, value)]
+        if not mistakes:
+            members[role] = member.with_parameters(named.parameters)
+    if mistakes:
+        raise ProfileError(*mistakes)
+    try:
+        return pair_of(members["sender"], members["receiver"], profile.own, needs_family=False)
+    except CannotPair as reason:
+        fix = "change the parameters of a side"
+        raise ProfileError(Mistake(f"is not possible: {reason}", fix=fix, where=Place(str(path)))) from reason
+
+
 def implementations_of(sweep: Sweep) -> dict[str, Implementation]:
-    """The sweep's implementations by name, a variant for each combination of parameters that it varies.
+    """The sweep's implementations by name, a variant for each combination of parameters that it varies; then its pairs.
 
     Raises SweepMistake for names that are not found, implementations that do not work on the sweep's clock, share a
-    name or have no such parameter; ProfileError for a file that breaks the contract.
+    name or have no such parameter, pairs that are named and not possible; ProfileError for a file that breaks the
+    contract.
     """
+    return _contestants(sweep)[0]
+
+
+def _contestants(sweep: Sweep) -> tuple[dict[str, Implementation], dict[str, str]]:
+    """The implementations and pairs of a sweep by name, and why other pairs are left out."""
     implementations, mistakes = _implementations(sweep)
     mistakes += _clock_mistakes(sweep, implementations)
     mistakes += _naming_mistakes(sweep, implementations, some_are_missing=bool(mistakes))
+    mistakes += _chosen_mistakes(sweep, implementations)
     if mistakes:
         raise SweepMistake(*mistakes)
+    by_name = _with_variants(sweep, implementations)
+    pairs, left_out = pairs_of(sweep.pairs, by_name)
+    pairs = {name: pair for name, pair in pairs.items() if name not in by_name}
+    of_pairs = {base_name(name): pair for name, pair in pairs.items()}
+    if mistakes := [
+        *_pair_mistakes(sweep, {**implementations, **of_pairs}, left_out),
+        *_chosen_mistakes(sweep, of_pairs),
+    ]:
+        raise SweepMistake(*mistakes)
+    return by_name | _with_variants(sweep, pairs), left_out
+
+
+def _pair_mistakes(
+    sweep: Sweep, implementations: Mapping[str, Implementation], left_out: Mapping[str, str]
+) -> Iterator[Mistake]:
+    """A mistake for each pair under `parameters` or `advertised` that the sweep does not make."""
+    for key, names in (("parameters", sweep.parameters), ("advertised", sweep.advertised)):
+        for name in names:
+            if name not in implementations:
+                reason = left_out.get(name, "they do not talk to each other, or 'pairs' does not name them")
+                yield Mistake(f"is not a pair of this sweep: {reason}", fix="remove it", where=Place(key=(key, name)))
+
+
+def _with_variants(sweep: Sweep, implementations: Mapping[str, Implementation]) -> dict[str, Implementation]:
     by_name: dict[str, Implementation] = {}
     for name, plain in implementations.items():
-        for variant in variants(plain, sweep.parameters.get(name, {})):
+        where = Place(key=("parameters", base_name(name)))
+        try:
+            varied = variants(plain, sweep.parameters.get(base_name(name), {}))
+        except CannotPair as reason:
+            raise SweepMistake(Mistake(f"{name} is then not possible: {reason}", where=where)) from reason
+        for variant in varied:
             if variant.name in by_name:
-                where = Place(key=("parameters", name))
                 raise SweepMistake(Mistake(f"two of its values make {variant.name}", fix="remove one", where=where))
             by_name[variant.name] = variant
     return by_name
@@ -144,6 +241,8 @@ def not_found(kind: ProfileKind, document: Mapping[str, Any]) -> list[Mistake]:
 def mistake_in_name(kind: ProfileKind, name: str) -> Mistake | None:
     """The mistake in a name in a sweep that no profile has, or in a path where there is no file."""
     where = Place(key=(_KEYS[kind],))
+    if kind == "implementation" and _sides_in(name):
+        return None
     try:
         profile_path(kind, name)
     except NotFound as problem:
@@ -184,24 +283,32 @@ def _clock_mistakes(sweep: Sweep, implementations: dict[str, Implementation]) ->
 def _naming_mistakes(
     sweep: Sweep, implementations: dict[str, Implementation], some_are_missing: bool
 ) -> Iterator[Mistake]:
+    known = {*implementations, *(pair_name(*sides) for sides in permutations(implementations, 2) if sweep.pairs)}
     for key, names in (("parameters", sweep.parameters), ("advertised", sweep.advertised)):
         for name in names:
-            if name not in implementations and not some_are_missing:
+            if name not in known and not some_are_missing:
                 fix = did_you_mean(name, implementations, f"it has {', '.join(implementations)}")
                 yield Mistake("is not an implementation of this sweep", fix=fix, where=Place(key=(key, name)))
+
+
+def _chosen_mistakes(sweep: Sweep, implementations: Mapping[str, Implementation]) -> Iterator[Mistake]:
+    """A mistake for each parameter under `parameters` that an implementation does not have or that cannot be so."""
     for name, implementation in implementations.items():
         for parameter, written in sweep.parameters.get(name, {}).items():
-            for value in written if isinstance(written, list) else [written]:
-                if not implementation.allows(parameter, value):
-                    choices = list(map(as_text, implementation.choices[parameter]))
-                    fix = did_you_mean(as_text(value), choices, "")
-                    where = Place(key=("parameters", name, parameter))
-                    yield Mistake(got(value), f"one of {', '.join(choices)}", fix, where)
-            if parameter not in implementation.parameters:
-                known = f"it has {', '.join(sorted(implementation.parameters)) or 'none'}"
-                fix = did_you_mean(parameter, implementation.parameters, known)
-                where = Place(key=("parameters", name, parameter))
-                yield Mistake(f"is not a parameter of {name}", fix=fix, where=where)
+            values = written if isinstance(written, list) else [written]
+            mistakes = (each for value in values for each in _parameter_mistakes(implementation, parameter, value))
+            yield from (each.at(Place(key=("parameters", name, parameter))) for each in dict.fromkeys(mistakes))
+
+
+def _parameter_mistakes(implementation: Implementation, parameter: str, value: Parameter) -> Iterator[Mistake]:
+    """The mistakes in one value of a parameter, at no place yet."""
+    if not implementation.allows(parameter, value):
+        choices = list(map(as_text, implementation.choices[parameter]))
+        yield Mistake(got(value), f"one of {', '.join(choices)}", did_you_mean(as_text(value), choices, ""))
+    if parameter not in implementation.parameters:
+        known = f"it has {', '.join(sorted(implementation.parameters)) or 'none'}"
+        fix = did_you_mean(parameter, implementation.parameters, known)
+        yield Mistake(f"is not a parameter of {implementation.name}", fix=fix)
 
 
 def channel_files() -> list[Path]:
@@ -272,9 +379,11 @@ def resolve(sweep_file: Path, in_lab: bool = False, host_captures: bool = False)
         fix = "leave it out, or name the rig: owlt run SWEEP --rig INVENTORY"
         mistakes.append(Mistake(got(True), "a lab rig, whose hosts are machines", fix, Place(key=("host_captures",))))
     implementations: dict[str, Implementation] = {}
+    left_out: dict[str, str] = {}
     channels: dict[str, ChannelSpec] = {}
     try:
-        implementations = implementations_of(sweep)
+        implementations, left_out = _contestants(sweep)
+        sweep = sweep.model_copy(update={"advertised": advertised_to_pairs(sweep.advertised, implementations)})
     except SweepMistake as problem:
         mistakes += problem.mistakes
     try:
@@ -284,7 +393,7 @@ def resolve(sweep_file: Path, in_lab: bool = False, host_captures: bool = False)
     if mistakes:
         raise ProfileError(*map(located, mistakes))
     try:
-        return plan_sweep(sweep, implementations, channels)
+        return plan_sweep(sweep, implementations, channels).model_copy(update={"left_out_pairs": left_out})
     except SweepMistake as problem:
         raise ProfileError(*(located(as_written(each, document.value)) for each in problem.mistakes)) from None
     except ProfileError as problem:

@@ -12,6 +12,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.rules import AXIS_SCHEMAS, INTERVAL_SCHEMAS
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.profiles.inventory import MODELS, aliases
+from owlt.orchestrator.profiles.pair_files import PairProfile
 
 _TEXT = {"type": "string"}
 _TAKEN_AWAY = {"enum": ["none", "unlimited"], "description": "Removes the previous value."}
@@ -158,6 +159,7 @@ def sweep_schema() -> dict[str, Any]:
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "sweep": sweep_schema,
     "implementation": Implementation.model_json_schema,
+    "pair": PairProfile.model_json_schema,
     "channel": channel_schema,
     "inventory": inventory_schema,
 }

@@ -254,6 +254,6 @@ def _extensions() -> Iterator[Path]:
 def _programs(implementation: Implementation) -> Group:
     """The programs by their path in the third-party directory if they are there, so that users can be compared."""
     third_party = third_party_directory()
-    paths = [find_here(binary, str(third_party)) for binary in implementation.binary.values()]
+    paths = [find_here(binary, str(third_party)) for each in implementation.members for binary in each.binary.values()]
     files = programs_and_libraries(Path(path) for path in paths if path)
     return {name.removeprefix(f"{third_party}/"): digest for name, digest in files.items()}

@@ -189,7 +189,7 @@ def complain_of_unsupported(implementation: Implementation, sides: Sides) -> Non
             raise Ended(Outcome.ABORTED, ReasonCode.NOT_CONFINED, f"the {role} was not started{program.last_words}")
         if status == NOT_LOADED and _BROKEN.search(program.last_line):
             raise Ended(Outcome.ABORTED, ReasonCode.NOT_LOADED, how_it_ended(role, program))
-        if status == implementation.unsupported_exit_status:
+        if status == implementation.of(role).unsupported_exit_status:
             raise Ended(Outcome.UNSUPPORTED, ReasonCode.UNSUPPORTED, how_it_ended(role, program))
 
 

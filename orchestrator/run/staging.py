@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -77,7 +77,7 @@ def stage(run: Run, setting: Setting, result: RunResult, sides: Sides, undo: Exi
         set_mtu(rig, setting.channel_of(run).path_mtu_bytes, undo)
     result.advertised = advertised_values(run, setting.sweep)
     rendered = _rendered(run, setting, result.advertised, file, received, paths)
-    result.session = session_of(rendered["sender"], rig)
+    result.session = session_of(rendered, rig)
     ends = {"sender": rig.sender, "receiver": rig.receiver}
     rooms: dict[Role, Room] = {role: room_of(ends[role].host, paths[role], space_bytes) for role in ROLES}
 
@@ -86,10 +86,11 @@ def stage(run: Run, setting: Setting, result: RunResult, sides: Sides, undo: Exi
     return staged
 
 
-def session_of(implementation: Implementation, rig: Rig) -> WrittenSession:
-    """The packets in a capture that belong to a run of this rendered implementation."""
+def session_of(rendered: Mapping[Role, Implementation], rig: Rig) -> WrittenSession:
+    """The packets in a capture that belong to a run of these rendered sides."""
     addresses: WrittenSession = {"sender_address": rig.sender.address, "receiver_address": rig.receiver.address}
-    return addresses | {name: [*values] for name, values in implementation.session.in_captures.items()}
+    session = rendered["sender"].session.joined(rendered["receiver"].session)
+    return addresses | {name: [*values] for name, values in session.in_captures.items()}
 
 
 def file_content(sweep_seed: int, size_bytes: int) -> bytes:
@@ -152,11 +153,12 @@ def _stage_file(size: int, setting: Setting, result: RunResult) -> str:
 def _rendered(
     run: Run, setting: Setting, advertised: AdvertisedValues, file: str | None, received: str, paths: dict[str, str]
 ) -> dict[Role, Implementation]:
-    """The implementation as each host is to run it."""
-    rig, implementation = setting.rig, setting.implementation_of(run)
+    """The implementation as each host is to run it; of a pair, the implementation whose side it is."""
+    rig, whole = setting.rig, setting.implementation_of(run)
     hosts = {"sender": rig.sender.host, "receiver": rig.receiver.host}
     rendered: dict[Role, Implementation] = {}
     for role in ROLES:
+        implementation = whole.of(role)
         values = placeholder_values(run, rig, setting.channel_of(run), advertised, file, received, paths[role])
         try:
             programs = find_programs(implementation, role, hosts[role], rig.third_party)

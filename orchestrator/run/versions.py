@@ -48,8 +48,8 @@ def read_versions(directory: Path) -> dict[str, str]:
 
 
 def _implementation_version(implementation: Implementation, rig: Rig) -> str:
-    """The sender's version, and the receiver's if it differs."""
-    sender, receiver = (_version_on(host, role, implementation, rig) for role, host in _hosts(rig))
+    """The sender's version, and the receiver's if it differs, as in a pair."""
+    sender, receiver = (_version_on(host, role, implementation.of(role), rig) for role, host in _hosts(rig))
     return sender if receiver == sender else f"{sender}; on the receiver: {receiver}"
 
 

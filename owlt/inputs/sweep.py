@@ -152,6 +152,34 @@ class Advertised(BaseModel):
     ] = {}
 
 
+class EachAgainst(BaseModel):
+    """An implementation that is paired with each other one, as the sender and as the receiver."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    each_against: Annotated[str, Field(description="name of an implementation of the sweep")]
+
+
+SidesOfPair = Annotated[list[str], Field(min_length=2, max_length=2)]
+"""The names of two implementations: the sender's, the receiver's."""
+Pairs = Literal["all"] | list[SidesOfPair] | EachAgainst
+
+
+def _are_two_names(written: object) -> bool:
+    return isinstance(written, list) and [type(name) for name in written] == [str, str]
+
+
+def parse_pairs(written: object) -> object:
+    """all, a list of [sender, receiver], or the keys of `EachAgainst`. Raises Invalid for anything else."""
+    if written is None or written == "all" or isinstance(written, EachAgainst):
+        return written
+    if isinstance(written, dict) and list(written) == ["each_against"] and isinstance(written["each_against"], str):
+        return written
+    if isinstance(written, list) and written and all(map(_are_two_names, written)):
+        return written
+    raise unexpected("all, a list such as [[cfdp, mine], [mine, cfdp]], or {each_against: cfdp}")
+
+
 class Sweep(BaseModel):
     """A sweep: the implementations, the channels, and the number of repetitions.
 
@@ -195,6 +223,14 @@ class Sweep(BaseModel):
             description="implementations to compare: names that `owlt implementations list` prints, or paths of files"
         ),
     ]
+    pairs: Annotated[
+        Pairs | None,
+        BeforeValidator(parse_pairs),
+        Field(
+            description="pairs of these implementations, the sender of one with the receiver of another: all, a list "
+            "of [sender, receiver], or {each_against: NAME}"
+        ),
+    ] = None
     file_size: Annotated[
         SizeAxis | None, Field(description="size of the file to send, with its unit: B, kB, MB, GB")
     ] = None

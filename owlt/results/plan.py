@@ -111,11 +111,13 @@ class PlanFile(BaseModel, Generic[Channel]):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: Literal[9] = 9
+    schema_version: Literal[10] = 10
     sweep: Sweep
     implementations: dict[str, Implementation]
     """The implementations by name, in the order of the sweep; a variant for each value of a parameter that it
     varies."""
+    left_out_pairs: dict[str, str] = {}
+    """The pairs that the sweep's `pairs` would have if they were possible: why not, by name."""
     channels: dict[str, Channel]
     """Every channel of the sweep, without seeds, by its key."""
     certifications: list[Batch]

@@ -216,6 +216,7 @@ PLAN_STEPS: Steps = {
     6: _new_keys,  # how an implementation fails beyond a known limit
     7: _new_keys,  # ECN marking
     8: _new_keys,  # values of the reverse link, and the margin of the choice
+    9: _new_keys,  # pairs
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

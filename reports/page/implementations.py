@@ -27,18 +27,21 @@ ENDPOINTS = "-m owlt.agents."
 OWN_VERSION = "version('owlt')"
 """The text in the command that states the version of an implementation that is entirely owlt's own."""
 
-Origin = Literal["own", "endpoint", "other"]
+Origin = Literal["own", "endpoint", "other", "pair"]
 ORIGINS: dict[Origin, tuple[str, str]] = {
     "own": ("Endpoints of owlt", "owlt"),
     "endpoint": ("Endpoints of owlt around an engine of others", "owlt, engine of others"),
     "other": ("Third-party programs", "third party"),
+    "pair": ("Pairs, the sender of one with the receiver of another", "pair"),
 }
 """Where an implementation comes from, in words: above a list, and beside one."""
 
 
 def origin_of(implementation: Implementation) -> Origin:
     """The origin of an implementation: entirely owlt's own, owlt's endpoint around a third-party engine, or a
-    third-party program."""
+    third-party program; or a pair."""
+    if implementation.pair is not None:
+        return "pair"
     if not " ".join(map(str, implementation.sender.command[1:3])).startswith(ENDPOINTS):
         return "other"
     return "own" if any(OWN_VERSION in str(word) for word in implementation.version_command) else "endpoint"

@@ -46,7 +46,7 @@ def labels_of(profiles: Mapping[str, Implementation]) -> dict[str, str]:
 
 def congestion_control_of(profile: Implementation) -> str:
     """Which version of a congestion control an implementation over Linux's TCP has; "" where that is not known."""
-    chosen = as_text(profile.parameters.get(CONGESTION_CONTROL, ""))
+    chosen = as_text(profile.of("sender").parameters.get(CONGESTION_CONTROL, ""))
     return IN_LINUX.get(chosen, "") if profile.protocol == "TCP" else ""
 
 

@@ -1,0 +1,101 @@
+"""The pairs of a sweep, by its key `pairs`: the sender of each implementation with the receiver of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import permutations
+
+from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.pairs import CannotPair, pair_name, pair_of
+from owlt.inputs.axes import base_name, is_among
+from owlt.inputs.mistake import Mistake, Place, got
+from owlt.inputs.sweep import Advertised, EachAgainst, Pairs
+from owlt.orchestrator.errors import SweepMistake, did_you_mean
+
+
+def pairs_of(
+    written: Pairs | None, implementations: Mapping[str, Implementation]
+) -> tuple[dict[str, Implementation], dict[str, str]]:
+    """The pairs of a sweep's implementations by name, and why others of the same family are left out, by name.
+
+    A pair that is named has to be possible. Raises SweepMistake.
+    """
+    plain = {name: each for name, each in implementations.items() if each.pair is None}
+    if isinstance(written, list):
+        return dict(_named(written, plain)), {}
+    against = written.each_against if isinstance(written, EachAgainst) else None
+    if against is not None and not _variants_of(against, plain):
+        where = Place(key=("pairs", "each_against"))
+        raise SweepMistake(_unknown(against, plain, where))
+    pairs: dict[str, Implementation] = {}
+    left_out: dict[str, str] = {}
+    for sides in permutations(plain.values(), 2) if written else ():
+        sender, receiver = sides
+        is_meant = against is None or any(is_among(each.name, [against]) for each in sides)
+        if not is_meant or base_name(sender.name) == base_name(receiver.name) or not _are_related(sender, receiver):
+            continue
+        try:
+            pair = pair_of(sender, receiver)
+            pairs[pair.name] = pair
+        except CannotPair as reason:
+            left_out[pair_name(sender.name, receiver.name)] = str(reason)
+    return pairs, left_out | (_alone(plain) if written == "all" else {})
+
+
+def advertised_to_pairs(
+    advertised: Mapping[str, Advertised], implementations: Mapping[str, Implementation]
+) -> dict[str, Advertised]:
+    """What a sweep advertises, also to the pairs with the sender of an implementation to which it does."""
+    senders = {base_name(each.name): base_name(each.pair.sender.name) for each in implementations.values() if each.pair}
+    return {name: advertised[sender] for name, sender in senders.items() if sender in advertised} | dict(advertised)
+
+
+def _named(
+    written: list[list[str]], implementations: Mapping[str, Implementation]
+) -> Iterator[tuple[str, Implementation]]:
+    """The pairs with these sides. A name stands for all variants of an implementation."""
+    for place, (sender, receiver) in enumerate(written):
+        for at, name in enumerate((sender, receiver)):
+            if not _variants_of(name, implementations):
+                raise SweepMistake(_unknown(name, implementations, Place(key=("pairs", place, at))))
+        where = Place(key=("pairs", place))
+        if sender == receiver:
+            fix = "remove it: 'implementations' has it"
+            raise SweepMistake(Mistake(f"{sender} with itself is no pair", fix=fix, where=where))
+        for one in _variants_of(sender, implementations):
+            for other in _variants_of(receiver, implementations):
+                try:
+                    pair = pair_of(one, other)
+                except CannotPair as reason:
+                    name = pair_name(one.name, other.name)
+                    raise SweepMistake(Mistake(f"{name} is not possible: {reason}", where=where)) from reason
+                yield pair.name, pair
+
+
+def _variants_of(name: str, implementations: Mapping[str, Implementation]) -> list[Implementation]:
+    return [each for each in implementations.values() if is_among(each.name, [name])]
+
+
+def _unknown(name: str, implementations: Mapping[str, Implementation], where: Place) -> Mistake:
+    known = list(dict.fromkeys(map(base_name, implementations)))
+    fix = did_you_mean(name, known, "add it to 'implementations'")
+    return Mistake(got(name), f"an implementation of this sweep: {', '.join(known)}", fix, where)
+
+
+def _are_related(one: Implementation, other: Implementation) -> bool:
+    return bool(one.pairing and other.pairing and one.pairing.family == other.pairing.family)
+
+
+def _alone(implementations: Mapping[str, Implementation]) -> dict[str, str]:
+    """The implementations that have no other of their family, and why."""
+    alone = {}
+    for each in implementations.values():
+        others = (other for other in implementations.values() if base_name(other.name) != base_name(each.name))
+        if not any(_are_related(each, other) for other in others):
+            family = each.pairing and each.pairing.family
+            alone[base_name(each.name)] = (
+                f"no other implementation of this sweep talks {family}"
+                if family
+                else "its profile has no 'pairing', which states with whom it can talk"
+            )
+    return alone
