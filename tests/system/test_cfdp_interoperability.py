@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, perform, records
+from tests.conftest import require_command
+from tests.system.sweeps import RECORDED, perform, records
 
 GRID = {
-    "implementations": [
-        str(IMPLEMENTATIONS / "cfdp-py-to-librecube.yaml"),
-        str(IMPLEMENTATIONS / "librecube-to-cfdp-py.yaml"),
-    ],
+    "implementations": ["cfdp-to-cfdp-librecube", "cfdp-librecube-to-cfdp"],
     "delay": ["25 ms", "1250 ms"],
     "packet_error_rate": [0, 0.1],
     "certify": False,
+    "keep_captures": "full",
     "runs_per_guest": 8,
 }
 
@@ -64,3 +66,32 @@ def test_lost_data_are_asked_for_by_one_engine_and_sent_again_by_the_other(resul
         assert again is not None
         assert int(again[1]) > 0, run_id
         assert "Nak=" in said(results, run_id, "receiver"), run_id
+
+
+def test_tshark_counts_as_many_pdus_of_each_kind_as_a_side_says_it_sent(results: Path) -> None:
+    for run_id, run in records(results).items():
+        for side, kinds in (("sender", ("Metadata", "Eof")), ("receiver", ("Nak", "Finished"))):
+            stated = re.search(r"sent=\d+ \(([^)]*)\)", said(results, run_id, side))
+            assert stated is not None
+            counts = {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", stated[1])}
+            assert {kind: counts.get(kind, 0) for kind in kinds} == tshark_counts(results, run, side, kinds), run_id
+
+
+def tshark_counts(results: Path, run: dict[str, Any], side: str, kinds: tuple[str, ...]) -> dict[str, int]:
+    """The directives of some kinds that a side sent, in the capture at its own port."""
+    codes = {"Eof": 4, "Finished": 5, "Metadata": 7, "Nak": 8}
+    command = [require_command("tshark"), "-r", str(results / "runs" / run["run_id"] / f"{side}.pcap")]
+    command += [
+        "-d",
+        "udp.port==2501,cfdp",
+        "-d",
+        "udp.port==2502,cfdp",
+        "-T",
+        "fields",
+        "-e",
+        "cfdp.fdtype",
+    ]
+    command += ["-Y", f"ip.src == {run['session'][f'{side}_address']}"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    found = Counter(int(code, 0) for code in shown)
+    return {kind: found[codes[kind]] for kind in kinds}

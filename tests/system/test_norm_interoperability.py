@@ -10,14 +10,10 @@ import pytest
 
 from owlt.orchestrator.own_directories import third_party_directory
 from tests.conftest import require
-from tests.system.sweeps import IMPLEMENTATIONS, RECORDED, perform, records
+from tests.system.sweeps import RECORDED, perform, records
 
 GRID = {
-    "implementations": [
-        str(IMPLEMENTATIONS / "norm-to-normcast.yaml"),
-        str(IMPLEMENTATIONS / "normcast-to-norm.yaml"),
-        "normcast",
-    ],
+    "implementations": ["norm-to-normcast", "normcast-to-norm", "normcast"],
     "delay": ["25 ms", "250 ms"],
     "packet_error_rate": [0, 0.05],
     "certify": False,

@@ -16,6 +16,7 @@ from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.catalogue import PROFILES, channel_files, implementation_files, resolve
+from owlt.orchestrator.profiles.pair_files import is_pair
 from owlt.orchestrator.profiles.schemas import SCHEMAS
 from tests.documents import code_blocks, tables
 
@@ -36,6 +37,8 @@ def parsed(text: str) -> Any:
 
 def kind_of(document: dict[str, Any]) -> str:
     """By the keys of it: blocks of documents need not be whole."""
+    if is_pair(document):
+        return "pair"
     shared = {kind: len(document.keys() & SCHEMAS[kind]()["properties"].keys() - {"name", "title"}) for kind in SCHEMAS}
     return max(shared, key=lambda kind: shared[kind])
 

@@ -1,0 +1,220 @@
+"""Pairs in sweeps and in files: which there are, how they are called, and why some are not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from owlt.orchestrator.errors import ProfileError
+from owlt.orchestrator.planning.plan import Plan, advertised_values
+from owlt.orchestrator.profiles.catalogue import find_implementation, resolve
+
+SWEEP = {"name": "small", "seed": 7, "file_size": "1 MB", "rate": "10 Mbit/s", "delay": "25 ms", "packet_error_rate": 0}
+CFDP = ["cfdp", "cfdp-librecube"]
+BOTH = ["cfdp-to-cfdp-librecube", "cfdp-librecube-to-cfdp"]
+
+
+def planned(tmp_path: Path, **changes: Any) -> Plan:
+    path = tmp_path / "sweep.yaml"
+    path.write_text(json.dumps({**SWEEP, "implementations": CFDP, **changes}))
+    return resolve(path)
+
+
+def pairs_in(plan: Plan) -> list[str]:
+    return [name for name, each in plan.implementations.items() if each.pair]
+
+
+def mistake(tmp_path: Path, **changes: Any) -> str:
+    with pytest.raises(ProfileError) as caught:
+        planned(tmp_path, **changes)
+    return str(caught.value).partition("sweep.yaml:1: ")[2]
+
+
+def written(tmp_path: Path, text: str, name: str = "mine-to-cfdp") -> Path:
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_sweep_without_the_key_has_no_pairs(tmp_path: Path) -> None:
+    assert pairs_in(planned(tmp_path)) == []
+
+
+def test_all_pairs_are_those_within_families(tmp_path: Path) -> None:
+    plan = planned(tmp_path, implementations=[*CFDP, "ltp", "licklider"], pairs="all")
+
+    assert pairs_in(plan) == [*BOTH, "ltp-to-licklider", "licklider-to-ltp"]
+
+
+def test_each_pair_has_runs_of_its_own(tmp_path: Path) -> None:
+    plan = planned(tmp_path, pairs="all", repetitions=2)
+
+    assert sorted({run.permutation.implementation for run in plan.runs}) == sorted([*CFDP, *BOTH])
+    assert len(plan.runs) == 8
+
+
+def test_a_list_has_the_sender_first(tmp_path: Path) -> None:
+    assert pairs_in(planned(tmp_path, pairs=[["cfdp-librecube", "cfdp"]])) == ["cfdp-librecube-to-cfdp"]
+
+
+def test_one_against_each_is_in_both_roles(tmp_path: Path) -> None:
+    plan = planned(tmp_path, implementations=["norm", "normcast", "norm-cc"], pairs={"each_against": "normcast"})
+
+    assert pairs_in(plan) == ["norm-to-normcast", "normcast-to-norm", "normcast-to-norm-cc", "norm-cc-to-normcast"]
+
+
+def test_an_implementation_without_another_of_its_family_is_named_with_the_reason(tmp_path: Path) -> None:
+    plan = planned(tmp_path, implementations=[*CFDP, "ltp", "udpcast"], pairs="all")
+
+    assert plan.left_out_pairs == {
+        "ltp": "no other implementation of this sweep talks LTP over UDP, the file is one red block",
+        "udpcast": "its profile has no 'pairing', which states with whom it can talk",
+    }
+
+
+def test_a_value_of_the_sweep_that_a_side_cannot_have_leaves_the_pair_out(tmp_path: Path) -> None:
+    path = written(tmp_path, MINE, "mine")
+    changes = {"implementations": ["cfdp", str(path)], "parameters": {"mine": {"kind": "7"}}}
+
+    assert planned(tmp_path, pairs="all", **changes).left_out_pairs["mine-to-cfdp"] == (
+        "mine has kind 7, and its pairing has no checksum for it"
+    )
+    assert mistake(tmp_path, pairs=[["mine", "cfdp"]], **changes) == (
+        "pairs[0]: mine-to-cfdp is not possible: mine has kind 7, and its pairing has no checksum for it"
+    )
+
+
+def test_a_named_pair_of_different_families_is_a_mistake(tmp_path: Path) -> None:
+    assert mistake(tmp_path, implementations=["cfdp", "ltp"], pairs=[["cfdp", "ltp"]]) == (
+        "pairs[0]: cfdp-to-ltp is not possible: cfdp talks CFDP class 2 over UDP, ltp talks LTP over UDP, the file is "
+        "one red block"
+    )
+
+
+def test_a_pair_with_an_unknown_side_is_a_mistake(tmp_path: Path) -> None:
+    assert mistake(tmp_path, pairs=[["cfdp", "cfdp-libercube"]]) == (
+        "pairs[0][1]: got 'cfdp-libercube', expected an implementation of this sweep: cfdp, cfdp-librecube; did you "
+        "mean cfdp-librecube?"
+    )
+
+
+def test_a_pair_of_one_implementation_is_a_mistake(tmp_path: Path) -> None:
+    assert mistake(tmp_path, pairs=[["cfdp", "cfdp"]]).startswith("pairs[0]: cfdp with itself is no pair; remove it")
+
+
+@pytest.mark.parametrize("pairs", ["some", [["cfdp"]], ["cfdp"], {"against": "cfdp"}, []])
+def test_another_form_of_the_key_is_a_mistake(tmp_path: Path, pairs: object) -> None:
+    assert "expected all, a list such as [[cfdp, mine], [mine, cfdp]], or {each_against: cfdp}" in mistake(
+        tmp_path, pairs=pairs
+    )
+
+
+def test_each_variant_is_in_pairs(tmp_path: Path) -> None:
+    plan = planned(tmp_path, pairs="all", parameters={"cfdp": {"nak": ["deferred", "immediate"]}})
+
+    assert set(pairs_in(plan)) == {
+        "cfdp-to-cfdp-librecube+sender.nak=deferred",
+        "cfdp-to-cfdp-librecube+sender.nak=immediate",
+        "cfdp-librecube-to-cfdp+receiver.nak=deferred",
+        "cfdp-librecube-to-cfdp+receiver.nak=immediate",
+    }
+
+
+def test_variants_of_one_implementation_are_a_pair_if_they_are_named(tmp_path: Path) -> None:
+    reno, cubic = "tcp+congestion_control=reno", "tcp+congestion_control=cubic"
+    varied = {"tcp": {"congestion_control": ["reno", "cubic"]}}
+    plan = planned(tmp_path, implementations=["tcp"], parameters=varied, pairs=[[reno, cubic]])
+
+    assert pairs_in(plan) == ["tcp-to-tcp+sender.congestion_control=reno+receiver.congestion_control=cubic"]
+
+
+def test_a_parameter_of_a_pair_can_be_varied(tmp_path: Path) -> None:
+    plan = planned(tmp_path, pairs="all", parameters={BOTH[0]: {"receiver.nak_limit": [5, 250]}})
+
+    assert pairs_in(plan)[:2] == [f"{BOTH[0]}+receiver.nak_limit=5", f"{BOTH[0]}+receiver.nak_limit=250"]
+    limits = [plan.implementations[name].of("receiver").parameters["nak_limit"] for name in pairs_in(plan)[:2]]
+    assert limits == [5, 250]
+
+
+def test_a_parameter_that_a_pair_does_not_have_is_a_mistake(tmp_path: Path) -> None:
+    assert mistake(tmp_path, pairs="all", parameters={BOTH[0]: {"nak_limit": 5}}).startswith(
+        f"parameters.{BOTH[0]}.nak_limit: is not a parameter of {BOTH[0]}; did you mean"
+    )
+
+
+def test_parameters_of_a_pair_that_the_sweep_does_not_make_are_a_mistake(tmp_path: Path) -> None:
+    assert mistake(tmp_path, pairs=[["cfdp", "cfdp-librecube"]], parameters={BOTH[1]: {"sender.gaps": "whole"}}) == (
+        f"parameters.{BOTH[1]}: is not a pair of this sweep: they do not talk to each other, or 'pairs' does not name "
+        "them; remove it"
+    )
+
+
+def test_what_is_advertised_to_an_implementation_is_advertised_to_pairs_that_it_sends_in(tmp_path: Path) -> None:
+    plan = planned(tmp_path, pairs="all", advertised={"cfdp": {"rate": "5 Mbit/s"}})
+    rates = {run.permutation.implementation: advertised_values(run, plan.sweep).rate_bps for run in plan.runs}
+
+    assert rates == {"cfdp": 5e6, "cfdp-librecube": 10e6, BOTH[0]: 5e6, BOTH[1]: 10e6}
+
+
+def test_the_name_of_a_pair_of_two_implementations_that_come_with_owlt_suffices(tmp_path: Path) -> None:
+    assert pairs_in(planned(tmp_path, implementations=[BOTH[0]])) == [BOTH[0]]
+
+
+def test_the_name_of_a_pair_that_is_not_possible_says_why() -> None:
+    with pytest.raises(ProfileError, match="cfdp-to-ltp: is not possible: cfdp talks CFDP class 2 over UDP, ltp talks"):
+        find_implementation("cfdp-to-ltp")
+
+
+MINE = """
+name: mine
+title: Mine
+protocol: CFDP
+description: a program of the user's
+sender: {command: [mine, send, "{file}", "{port}", "{kind}"]}
+receiver: {command: [mine, receive, "{received_file}", "{port}", "{kind}"]}
+parameters: {port: 1, kind: "0"}
+session: {udp_ports: ["{port}"]}
+time_limit: {rtts: 1, file_times: 1, extra_s: 1}
+pairing:
+  family: CFDP class 2 over UDP
+  agree: {receiver_port: {parameter: port}, checksum: {parameter: kind, values: {modular: "0", crc32: "3"}}}
+"""
+
+
+def test_a_file_of_five_lines_pairs_a_program_of_the_users(tmp_path: Path) -> None:
+    written(tmp_path, MINE, "mine")
+    path = written(
+        tmp_path,
+        "name: mine-to-cfdp\nsender: {from: mine.yaml}\nreceiver: {from: cfdp, parameters: {nak: immediate}}\n",
+    )
+    pair = find_implementation(str(path))
+
+    assert pair.name == "mine-to-cfdp"
+    assert pair.of("receiver").parameters["receiver_port"] == 1
+    assert pair.of("receiver").parameters["checksum"] == "modular"
+    assert pair.of("receiver").parameters["nak"] == "immediate"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: mine-to-cfdp\nsender: {from: ltpp}\nreceiver: {from: cfdp}\n", ":2: sender.from: .*did you mean ltp"),
+        ("name: other\nsender: {from: ltp}\nreceiver: {from: ltp}\n", ":1: name: got 'other', expected 'mine-to-cfdp'"),
+        ("name: mine-to-cfdp\nsender: {from: ltp}\nreceiver: {form: ltp}\n", ":3: receiver.form: is not a known key"),
+        (
+            "name: mine-to-cfdp\nsender: {from: ltp, parameters: {prot: 2}}\nreceiver: {from: ltp}\n",
+            ":2: sender.parameters.prot: is not a parameter of ltp; did you mean port",
+        ),
+        (
+            "name: mine-to-cfdp\nsender: {from: cfdp-to-gsfc-cfdp}\nreceiver: {from: cfdp}\n",
+            ":2: sender.from: cfdp-to-gsfc-cfdp is a pair itself",
+        ),
+        ("name: mine-to-cfdp\nsender: {from: iperf3}\nreceiver: {from: tcp}\n", "starts its sender first, tcp its"),
+    ],
+)
+def test_a_mistake_in_a_pair_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ProfileError, match=message):
+        find_implementation(str(written(tmp_path, text)))
