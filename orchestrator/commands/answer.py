@@ -33,8 +33,8 @@ def answer(
         str,
         typer.Option(
             metavar="PERCENT",
-            help="How far behind the best an implementation may be and still be taken; default: margin_percent of the "
-            "sweep, 1%.",
+            help="How far behind the best an implementation may be and still be taken, such as 5%; default: "
+            "margin_percent of the sweep.",
         ),
     ] = "",
     within: Annotated[

@@ -32,7 +32,7 @@ def compare(
     criterion: CriterionOption = "",
     tolerance: Annotated[
         str,
-        typer.Option("--tolerance", metavar="PERCENT", help="A difference up to this is no change."),
+        typer.Option("--tolerance", metavar="PERCENT", help="A difference up to this, such as 3%, is no change."),
     ] = "1%",
     page: Annotated[
         Path | None,

@@ -206,7 +206,8 @@ class Coded:
         typer.Option(metavar="FILE.csv", help="Frame error rate by Eb/N0: ebn0_db,frame_error_rate."),
     ] = None
     error_rate: Annotated[
-        float | None, typer.Option("--frame-error-rate", metavar="SHARE", help="Instead of --ebn0.")
+        str | None,
+        typer.Option("--frame-error-rate", metavar="PROBABILITY", help="Instead of --ebn0, such as 0.001 or 0.1%."),
     ] = None
     link: Annotated[LinkEnd, typer.Option(help="The link that is coded.")] = LinkEnd.forward
     base: Annotated[
@@ -384,6 +385,8 @@ def _base(name: str) -> ChannelProfile:
 
 
 def _error_rate(frames: Frames, request: Coded) -> float:
+    from owlt.inputs.quantities import parse_probability_argument
+
     ebn0, table, given = request.ebn0, request.table, request.error_rate
     if (ebn0 is None) == (given is None):
         given_options = "neither --ebn0 nor" if ebn0 is None else "both --ebn0 and"
@@ -392,8 +395,11 @@ def _error_rate(frames: Frames, request: Coded) -> float:
         raise OwltError(Mistake.of("--table", "got it with --frame-error-rate", "one of them"))
     if ebn0 is not None and not abs(ebn0) <= MOST_EBN0_DB:
         raise OwltError(Mistake.of("--ebn0", f"got {ebn0:g}", f"-{MOST_EBN0_DB:g} to {MOST_EBN0_DB:g} dB"))
-    lost = given if ebn0 is None else _error_rate_at(frames, ebn0, table)
-    assert lost is not None
+    if given is not None:
+        lost = parsed("--frame-error-rate", given, parse_probability_argument)
+    else:
+        assert ebn0 is not None
+        lost = _error_rate_at(frames, ebn0, table)
     if not LEAST_ERROR_RATE <= lost < 1:
         expected = f"{LEAST_ERROR_RATE:g} to less than 1"
         fix = "such a link has hardly any errors: give a profile the rate alone" if lost < 1 else ""

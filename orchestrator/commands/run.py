@@ -122,7 +122,7 @@ def plan(
     spread: Annotated[
         str | None,
         typer.Option(
-            metavar="SHARE|RESULTS",
+            metavar="PERCENT|RESULTS",
             help="How far apart the runs of a cell are, such as 5%, or an earlier sweep's results; default: those of "
             "this sweep.",
         ),
@@ -152,7 +152,7 @@ def plan(
     run_ids = None if selection is None else selection.run_ids
     pace = pace_of(planned, directory)
     expected = forecast(planned, standing_runs(planned, directory), directory, guests, run_ids, pace=pace)
-    known = parse_spread(spread) if spread else None
+    known = parsed("--spread", spread, parse_spread) if spread else None
     with suppress(ResultsConflict):  # which the end of this command is about
         known = known or spread_of(directory)
     decides = sensitivity(planned, known)

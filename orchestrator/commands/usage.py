@@ -279,12 +279,10 @@ LARGEST_SHARE = 0.5
 
 
 def share_of(option: str, text: str) -> float:
-    """A share from 0 to LARGEST_SHARE, written as a percentage: "1%", "0.5". Raises OwltError."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *%?", text)
-    share = float(match[1]) / 100 if match else -1.0
-    if not 0 <= share <= LARGEST_SHARE:
-        raise OwltError(Mistake.of(option, f"got {text!r}", "a percentage from 0 to 50, such as 1%"))
-    return share
+    """A share from 0 to LARGEST_SHARE, in percent: "1%". Raises OwltError."""
+    from owlt.inputs.quantities import parse_share
+
+    return parsed(option, text, lambda text: parse_share(text, LARGEST_SHARE))
 
 
 Sweep = Annotated[

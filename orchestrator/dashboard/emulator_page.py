@@ -163,7 +163,7 @@ def _value(name: str, text: str) -> float | str:
         return text
     try:
         return float(PROBABILITY.of_argument(text))
-    except (Invalid, ValueError):
+    except Invalid:
         abort(400, f"packet_error_rate: got {text!r:.80}, expected a number from 0 to 1, or percent as in 1 %")
 
 

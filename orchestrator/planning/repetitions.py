@@ -14,9 +14,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from owlt.captures.accounting.summary import load_summary
-from owlt.inputs.mistake import Mistake
+from owlt.inputs.mistake import Invalid, Mistake, got
+from owlt.inputs.quantities import parse_share
 from owlt.inputs.sweep import MOST_LOOKS
-from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run, read_plan
 from owlt.results.record import Permutation
 from owlt.results.recorded_runs import RUNS, read_recorded, results_root
@@ -246,18 +246,15 @@ def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
 
 
 def parse_spread(text: str) -> Spread:
-    """The spread that a user states: a share such as 0.05 or 5%, or a results directory. Raises OwltError."""
-    share = re.fullmatch(r"(\d*\.?\d+) ?(%?)", text.strip())
-    if share:
-        value = float(share[1]) / (100 if share[2] else 1)
-        if 0 < value < 1:
-            return Spread(value, value)
-    elif spread := spread_of(results_root(Path(text))):
+    """The spread that a user states, as a share in percent or as a results directory. Raises Invalid."""
+    if re.fullmatch(r"[-+0-9.,\s%]+", text):
+        if 0 < (share := parse_share(text)) < 1:
+            return Spread(share, share)
+        raise Invalid(Mistake(got(text), "more than 0% and less than 100%, such as 5%"))
+    if spread := spread_of(results_root(Path(text))):
         return spread
-    else:
-        problem = f"{text}: has no permutation with three completed runs, or is not a results directory"
-        raise OwltError(Mistake.of("--spread", problem, "a share such as 5%, or results with repetitions"))
-    raise OwltError(Mistake.of("--spread", f"got {text!r}", "more than 0 and less than 100%, such as 5% or 0.05"))
+    problem = f"{text}: has no permutation with three completed runs, or is not a results directory"
+    raise Invalid(Mistake(problem, "a share such as 5%, or results with repetitions"))
 
 
 def spread_of(results: Path) -> Spread | None:

@@ -119,7 +119,7 @@ def _condition(text: str, option: str) -> tuple[Axis, Any]:
         raise OwltError(Mistake(f"{option}: {got(text)}", f"KEY=VALUE, with one of the keys {', '.join(BY_NAME)}"))
     try:
         return axis, axis.quantity.of_argument(value)
-    except (MistakeError, ValueError) as problem:
+    except MistakeError as problem:
         raise OwltError(
             Mistake(f"{option} {name}: {got(value)}", "a value as in a sweep, such as 25ms or 10Mbit/s")
         ) from problem

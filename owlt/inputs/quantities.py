@@ -141,16 +141,36 @@ PERCENT = r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]{1,2})? *%"
 
 def parse_probability(value: object) -> float:
     """A probability: a number from 0 to 1, or text in percent, "1 %". Raises Invalid for anything else."""
+    number = value
     if isinstance(value, str) and re.fullmatch(PERCENT, plain := value.translate(_SAME_CHARACTER).strip(), re.ASCII):
-        value = float(Decimal(plain.rstrip("% ")) / 100)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        number = float(Decimal(plain.rstrip("% ")) / 100)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
         raise Invalid(Mistake(got(value), 'a number from 0 to 1, or percent as in "1 %"'))
-    return value
+    return number
 
 
 def parse_probability_argument(text: str) -> float:
-    """A probability in an argument of a command, "0.01" or "1 %". Raises Invalid, or ValueError for other text."""
-    return parse_probability(text if "%" in text else float(text))
+    """A probability in an argument of a command, "0.01" or "1 %". Raises Invalid for anything else."""
+    try:
+        return parse_probability(float(text))
+    except ValueError:
+        return parse_probability(text)
+
+
+def parse_share(text: str, most: float = 1) -> float:
+    """A share of at most `most` in an argument of a command, in percent: "5%".
+
+    The sign may be left out of a number that can only be percent, such as "5". Raises Invalid for anything else:
+    "0.05" is 5 % to one reader and 0.05 % to another.
+    """
+    written = re.fullmatch(r"([0-9]*\.?[0-9]+) *(%?)", text.translate(_SAME_CHARACTER).strip(), re.ASCII)
+    number = Decimal(written[1]) if written else Decimal(-1)
+    if not 0 <= number <= Decimal(repr(most)) * 100:
+        raise Invalid(Mistake(got(text), f"a percentage from 0 to {most * 100:g}, such as 5%"))
+    if written and not written[2] and 0 < number <= most:
+        fix = f"write {number.normalize():f}% or {(number * 100).normalize():f}%"
+        raise Invalid(Mistake(got(text), "a percentage with its sign", fix))
+    return float(number / 100)
 
 
 def parse_number(value: object) -> int | float:
@@ -191,7 +211,7 @@ class Quantity:
         return f"{written:g}" if isinstance(written, float) else str(written)
 
     def of_argument(self, text: str) -> Any:
-        """The value that an argument of a command has. Raises Invalid or ValueError."""
+        """The value that an argument of a command has. Raises Invalid."""
         return (self.parse_argument or self.parse)(text)
 
 

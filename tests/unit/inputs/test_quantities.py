@@ -6,13 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owlt.inputs.mistake import Invalid
 from owlt.inputs.quantities import (
     format_delay,
     format_rate,
     format_size,
     parse_delay_ns,
+    parse_probability_argument,
     parse_queue,
     parse_rate_bps,
+    parse_share,
     parse_size_bytes,
 )
 
@@ -178,3 +181,32 @@ def test_a_queue_that_is_no_whole_number_of_something_is_refused(text: object) -
 def test_a_mistake_in_a_long_time_has_an_example_of_its_kind(text: str, fix: str) -> None:
     with pytest.raises(ValueError, match=fix):
         parse_delay_ns(text, "20 min", ("min", "h"))
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [("5%", 0.05), ("5 %", 0.05), ("0.5 %", 0.005), (".5%", 0.005), ("5", 0.05), ("0", 0), ("50", 0.5)],
+)
+def test_a_share_on_the_command_line_is_in_percent(text: str, share: float) -> None:
+    assert parse_share(text, most=0.5) == share
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "fix"),
+    [("0.05", 0.5, "write 0.05% or 5%"), ("1", 1, "write 1% or 100%"), (".5", 1, "write 0.5% or 50%")],
+)
+def test_a_number_that_could_be_a_share_or_a_percentage_is_refused_with_both(text: str, most: float, fix: str) -> None:
+    with pytest.raises(Invalid, match=f"got '{text}', expected a percentage with its sign; {fix}"):
+        parse_share(text, most)
+
+
+@pytest.mark.parametrize("text", ["51%", "51", "-1%", "five", "", "5 % 5", "1e3%"])
+def test_what_is_no_share_up_to_the_largest_is_refused_with_the_limits(text: str) -> None:
+    with pytest.raises(Invalid, match="a percentage from 0 to 50, such as 5%"):
+        parse_share(text, most=0.5)
+
+
+@pytest.mark.parametrize("text", ["x", "1.5", "150 %", "nan"])
+def test_what_is_no_probability_is_refused_in_the_words_of_the_argument(text: str) -> None:
+    with pytest.raises(Invalid, match=f"got '{text}', expected a number from 0 to 1"):
+        parse_probability_argument(text)

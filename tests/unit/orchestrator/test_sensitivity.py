@@ -9,6 +9,7 @@ import pytest
 
 from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.summary import SUMMARY
+from owlt.orchestrator.commands.usage import parsed
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.planning.repetitions import Sensitivity, Spread, parse_spread, sensitivity, spread_of
@@ -79,18 +80,18 @@ def test_a_stated_spread_gives_the_difference_and_the_repetitions_for_a_smaller_
     text = shown(of_six(10), parse_spread("5%"))
 
     assert "if it is 22 % (spread of the goodput 5 %); for 5 %, write 'repetitions: " in text
-    assert "write 'repetitions: 1" not in shown(of_six(10), parse_spread("0.01"))
+    assert "write 'repetitions: 1" not in shown(of_six(10), parse_spread("1%"))
 
 
-@pytest.mark.parametrize("text", ["5%", "5 %", "0.05", ".05"])
-def test_a_spread_is_a_share_or_a_percentage(text: str) -> None:
+@pytest.mark.parametrize("text", ["5%", "5 %", "5", "5.0%"])
+def test_a_spread_is_a_percentage(text: str) -> None:
     assert parse_spread(text) == Spread(0.05, 0.05)
 
 
-@pytest.mark.parametrize("text", ["0", "150%", "5", "nowhere"])
-def test_other_spreads_are_refused(text: str) -> None:
-    with pytest.raises(OwltError, match=r"--spread: .*expected .*5%"):
-        parse_spread(text)
+@pytest.mark.parametrize("text", ["0", "150%", "-5%", "5,5%", "100%", "0.05", "nowhere"])
+def test_other_spreads_are_refused_with_the_option(text: str, tmp_path: Path) -> None:
+    with pytest.raises(OwltError, match=r"^--spread: .*(such as 5%|write 0\.05% or 5%)"):
+        parsed("--spread", text.replace("nowhere", str(tmp_path)), parse_spread)
 
 
 def test_the_spread_of_results_is_that_of_their_permutations(tmp_path: Path) -> None:

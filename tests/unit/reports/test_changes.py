@@ -420,7 +420,8 @@ def test_a_removed_implementation_is_one_line_in_the_terminal_and_folded_on_the_
     [
         (("one",), "two or more"),
         (("one", "missing"), "missing"),
-        (("one", "same", "--tolerance", "90%"), "from 0 to 50"),
+        (("one", "same", "--tolerance=90%"), "--tolerance: got '90%', expected a percentage from 0 to 50"),
+        (("one", "same", "--tolerance=0.05"), "--tolerance: got '0.05', expected a percentage with its sign; write"),
         (("one", "same", "--criterion=speed"), "one of goodput"),
     ],
 )
