@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from owlt.inputs.axes import Axis
-from owlt.inputs.quantities import DELAY, DURATION, NAME, PROBABILITY, RATE, SIZE, Quantity
+from owlt.inputs.quantities import DELAY, DURATION, IP, NAME, PROBABILITY, RATE, SIZE, Quantity
 from owlt.results.record import duration_text as duration_text
 from owlt.results.record import size_text as size_text
 
@@ -118,6 +118,7 @@ def listed(texts: list[str], between: str = ", ") -> str:
 
 _TEXTS: dict[Quantity, Callable[[Any], str]] = {
     NAME: str,
+    IP: lambda value: f"IPv{value}",
     SIZE: lambda value: size_text(int(value)),
     DURATION: lambda value: duration_text(int(value)),
     RATE: rate_text,

@@ -85,13 +85,13 @@ def send_for(duration_s: float, local: Address, peer: Address, settings: Setting
 def _blast(batches: Iterator[list[bytes]], local: Address, peer: Address, settings: Settings) -> tuple[int, float]:
     """Send batch after batch at the rate of the channel. Returns the number of datagrams, and how long it took."""
     sent = 0
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
+    with socket.socket(local.family, socket.SOCK_DGRAM) as endpoint:
         try:
             endpoint.bind(local)
         except OSError as error:
             raise Failed(f"cannot send from {local}: {error.strerror}; give an address of this host") from error
         begin_s = time.monotonic()
-        pacer = Pacer(settings.rate_bps)
+        pacer = Pacer(settings.rate_bps, local.is_ipv6)
         for batch in batches:
             now_s = _sleep_until(pacer.opens_at_s)
             for datagram in batch:

@@ -29,11 +29,13 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
     clock = DtnClock(time.time() - UNIX_S_OF_DTN_EPOCH - now_s)
     if side == "send":
         with Endpoint(local, peer) as endpoint:
-            return converse(Sending(map_file(path), settings, clock, now_s), endpoint, Pacer(settings.rate_bps))
+            return converse(
+                Sending(map_file(path), settings, clock, now_s), endpoint, Pacer(settings.rate_bps, local.is_ipv6)
+            )
     with IncomingFile(path) as incoming, Endpoint(local, peer) as endpoint:
         receiving = Receiving(incoming, settings, clock, now_s)
         print(f"listening on {local}", flush=True)
-        return converse(receiving, endpoint, Pacer(settings.signal_rate_bps))
+        return converse(receiving, endpoint, Pacer(settings.signal_rate_bps, local.is_ipv6))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -42,8 +42,17 @@ class Limits(Value):
         default=None, description="longest delay of the forward channel, in s; default: no limit"
     )
 
-    def exceeded(self, file_size_bytes: int | None, rate_bps: float | None, one_way_delay_s: float) -> str | None:
+    ip_versions: tuple[Literal[4, 6], ...] = Field(
+        default=(4,), min_length=1, description="versions of IP that it can use; default: [4]"
+    )
+
+    def exceeded(
+        self, file_size_bytes: int | None, rate_bps: float | None, one_way_delay_s: float, ip: int = 4
+    ) -> str | None:
         """Why a run is beyond the limits; None if it is within. `file_size_bytes` None: it sends no file."""
+        if ip not in self.ip_versions:
+            known = " and ".join(f"IPv{version}" for version in self.ip_versions)
+            return f"IPv{ip}; the profile's ip_versions are {known}"
         largest_bytes = self.largest_file_bytes
         if file_size_bytes is not None and largest_bytes is not None and file_size_bytes > largest_bytes:
             return f"a file of {file_size_bytes} bytes; the profile's largest_file_bytes is {largest_bytes}"

@@ -114,8 +114,11 @@ RUN_PLACEHOLDERS = {
     "bit_error_rate": "bit error rate of the forward channel, 0 to 1; for a packet error rate or losses in bursts, the "
     "bit error rate that damages a frame of {mtu_bytes} + 14 bytes with the same probability",
     "reverse_bit_error_rate": "the same for the reverse channel",
-    "sender_address": "IPv4 address of the sender on the test path",
-    "receiver_address": "IPv4 address of the receiver on the test path",
+    "sender_address": "IP address of the sender on the test path",
+    "receiver_address": "IP address of the receiver on the test path",
+    "ip_version": "version of IP on the test path: 4 or 6",
+    "sender_host": "the sender's address as it is written before a port or in a URL: IPv6 in brackets (RFC 3986)",
+    "receiver_host": "the same of the receiver",
     "sender_interface": "the sender's interface on the test path",
     "receiver_interface": "the receiver's interface on the test path",
     "run_dir": "a directory on each host, private to the run; programs start in it",
@@ -167,9 +170,16 @@ class RunValues:
             "rate_kbps": given["rate_bps"] / 1000,
             "rate_bytes_per_s": given["rate_bps"] / 8,
             "one_way_delay_ms": 1000 * self.one_way_delay_s,
+            "ip_version": 6 if ":" in self.sender_address else 4,
+            "sender_host": _host(self.sender_address),
+            "receiver_host": _host(self.receiver_address),
             "rtt_ms": 1000 * self.rtt_s,
         }
         return {name: as_text(value) for name, value in (given | derived).items()}
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
 
 
 def as_text(value: float | str) -> str:

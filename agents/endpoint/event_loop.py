@@ -17,7 +17,9 @@ from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.udp import Endpoint
 
 IP_MTU_BYTES = 1500
-IPV4_HEADER_BYTES = 20
+IPV4_HEADER_BYTES, IPV6_HEADER_BYTES = 20, 40
+FRAGMENT_HEADER_BYTES = 8
+"""Of IPv6 (RFC 8200, section 4.5); IPv4 has these fields in its header."""
 UDP_HEADER_BYTES = 8
 ETHERNET_HEADER_BYTES = 14
 
@@ -28,15 +30,18 @@ The packets sent to catch up arrive at the channel as a burst: 3 packets of 1 kB
 """
 
 
-def frame_bytes(payload_bytes: int) -> int:
+def frame_bytes(payload_bytes: int, over_ipv6: bool = False) -> int:
     """Layer-2 bytes of a UDP payload on Ethernet, including IP fragments, without preamble and checksum.
 
     This is what netem's and tbf's rate count.
     """
     datagram_bytes = payload_bytes + UDP_HEADER_BYTES
-    fragment_payload_bytes = IP_MTU_BYTES - IPV4_HEADER_BYTES
-    fragments = math.ceil(datagram_bytes / fragment_payload_bytes)
-    return datagram_bytes + fragments * (IPV4_HEADER_BYTES + ETHERNET_HEADER_BYTES)
+    header_bytes = IPV6_HEADER_BYTES if over_ipv6 else IPV4_HEADER_BYTES
+    fragments = 1
+    if datagram_bytes > IP_MTU_BYTES - header_bytes:
+        header_bytes += FRAGMENT_HEADER_BYTES if over_ipv6 else 0
+        fragments = math.ceil(datagram_bytes / ((IP_MTU_BYTES - header_bytes) // 8 * 8))
+    return datagram_bytes + fragments * (header_bytes + ETHERNET_HEADER_BYTES)
 
 
 class Pacer:
@@ -46,8 +51,9 @@ class Pacer:
     is not.
     """
 
-    def __init__(self, rate_bps: float) -> None:
+    def __init__(self, rate_bps: float, over_ipv6: bool = False) -> None:
         self._rate_bps = rate_bps
+        self._over_ipv6 = over_ipv6
         self._resting = True
         self.opens_at_s = -math.inf
 
@@ -55,7 +61,7 @@ class Pacer:
         """A packet leaves now: the next one may leave when the channel has taken this one."""
         if self._rate_bps > 0:
             begins_at_s = max(self.opens_at_s, now_s if self._resting else now_s - CATCH_UP_S)
-            self.opens_at_s = begins_at_s + 8 * frame_bytes(payload_bytes) / self._rate_bps
+            self.opens_at_s = begins_at_s + 8 * frame_bytes(payload_bytes, self._over_ipv6) / self._rate_bps
         self._resting = False
 
     def rest(self) -> None:

@@ -14,9 +14,10 @@ import select
 import socket
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_ADDRESS_BYTES = 16
-_HOST = slice(4, 8)
-"""The IPv4 address in a sockaddr_in (ip(7)), which has `_ADDRESS_BYTES`."""
+_ADDRESS_BYTES = 28
+"""The length of a sockaddr_in6 (ipv6(7)); a sockaddr_in (ip(7)) is shorter."""
+_HOST = {socket.AF_INET: slice(4, 8), socket.AF_INET6: slice(8, 24)}
+"""The host in such an address, by its family."""
 
 
 class _PollFile(ctypes.Structure):
@@ -71,10 +72,11 @@ class Wait:
 
 
 class ReceiveWaiting:
-    """Receives the datagrams that wait at an IPv4 socket, at most `most` of `longest_bytes`."""
+    """Receives the datagrams that wait at a socket of IPv4 or IPv6, at most `most` of `longest_bytes`."""
 
-    def __init__(self, file: int, most: int, longest_bytes: int) -> None:
-        self._file = file
+    def __init__(self, endpoint: socket.socket, most: int, longest_bytes: int) -> None:
+        self._file = endpoint.fileno()
+        self._host = _HOST[endpoint.family]
         self._longest_bytes = longest_bytes
         self._addresses = bytearray(most * _ADDRESS_BYTES)
         self._content = mmap.mmap(-1, most * longest_bytes)  # memory that is used only where datagrams are stored
@@ -89,7 +91,7 @@ class ReceiveWaiting:
         self._used = list(self._messages)
 
     def __call__(self) -> list[tuple[bytes, bytes]]:
-        """Each datagram, preceded by the four bytes of the sending host's address; an empty list if none waits."""
+        """Each datagram, preceded by the bytes of the sending host's address; an empty list if none waits."""
         for message in self._used:
             message.header.address_bytes = _ADDRESS_BYTES  # the kernel writes the length of what it has stored
         count = _LIBC.recvmmsg(self._file, *self._arguments)
@@ -102,7 +104,7 @@ class ReceiveWaiting:
     def _datagram(self, number: int, length: int) -> tuple[bytes, bytes]:
         address = self._addresses[number * _ADDRESS_BYTES : (number + 1) * _ADDRESS_BYTES]
         begin = number * self._longest_bytes
-        return bytes(address[_HOST]), self._content[begin : begin + length]
+        return bytes(address[self._host]), self._content[begin : begin + length]
 
 
 def _raise_unless(expected: int) -> None:

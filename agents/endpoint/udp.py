@@ -20,34 +20,48 @@ AT_ONCE = 16
 
 
 class Address(NamedTuple):
-    """Where an endpoint is: IPv4 address and UDP port."""
+    """Where an endpoint is: IPv4 or IPv6 address, and port."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From `10.77.0.1:2501`. Raises ValueError with the right spelling."""
+        """From `10.77.0.1:2501` or `[fd4f::1]:2501` (RFC 5952, section 6).
+
+        Raises ValueError with the right spelling.
+        """
         host, colon, port = text.rpartition(":")
-        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
-            raise ValueError(f"got {text!r}, expected ADDRESS:PORT such as 10.77.0.1:2501")
-        return cls(host, int(port))
+        is_ipv6 = host.startswith("[") and host.endswith("]")
+        if not (colon and host and is_ipv6 == (":" in host) and port.isdecimal() and 0 < int(port) < 65536):
+            raise ValueError(f"got {text!r}, expected ADDRESS:PORT such as 10.77.0.1:2501 or [fd4f::1]:2501")
+        return cls(host.strip("[]"), int(port))
+
+    @property
+    def is_ipv6(self) -> bool:
+        """Whether the address is one of IPv6."""
+        return ":" in self.host
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        """The family of a socket at this address."""
+        return socket.AF_INET6 if self.is_ipv6 else socket.AF_INET
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if self.is_ipv6 else f"{self.host}:{self.port}"
 
 
 class Endpoint:
     """A bound socket and its peer. Not connected, because the kernel would report an absent peer as errors.
 
-    The peer is known by its IPv4 address. It may send from any port; what is sent to it goes to the configured one.
+    The peer is known by its IP address. It may send from any port; what is sent to it goes to the configured one.
     """
 
     def __init__(self, local: Address, peer: Address) -> None:
         self._peer = peer
         self.from_other_addresses = 0
         """Datagrams that were dropped because the peer did not send them."""
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket = socket.socket(local.family, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         try:
@@ -55,8 +69,8 @@ class Endpoint:
         except OSError as error:
             self._socket.close()
             raise Failed(f"cannot listen on {local}: {error.strerror}; give an address of this host") from error
-        self._peer_host = socket.inet_aton(peer.host)
-        self._receive = ReceiveWaiting(self._socket.fileno(), AT_ONCE, LARGEST_PAYLOAD_BYTES)
+        self._peer_host = socket.inet_pton(peer.family, peer.host)
+        self._receive = ReceiveWaiting(self._socket, AT_ONCE, LARGEST_PAYLOAD_BYTES)
         self.wait = Wait(self._socket.fileno())
         """Sleep until a datagram arrives, a timeout or, if requested, until there is room to send."""
 

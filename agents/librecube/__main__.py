@@ -34,7 +34,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
             party = Receiving(path, settings, time.monotonic())
             print(f"listening on {local}", flush=True)
         with closing(party):
-            return converse(party, endpoint, Pacer(settings.rate_bps))
+            return converse(party, endpoint, Pacer(settings.rate_bps, local.is_ipv6))
 
 
 def _parser() -> argparse.ArgumentParser:

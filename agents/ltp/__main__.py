@@ -29,10 +29,10 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, file_bytes: 
     settings = Settings(**choices)
     if side == "send":
         with Endpoint(local, peer) as endpoint:
-            return converse(Sending(path, settings), endpoint, Pacer(settings.rate_bps))
+            return converse(Sending(path, settings), endpoint, Pacer(settings.rate_bps, local.is_ipv6))
     with Endpoint(local, peer) as endpoint, Receiving(path, settings, time.monotonic(), file_bytes or None) as party:
         print(f"listening on {local}", flush=True)
-        return converse(party, endpoint, Pacer(settings.report_rate_bps))
+        return converse(party, endpoint, Pacer(settings.report_rate_bps, local.is_ipv6))
 
 
 def _parser() -> argparse.ArgumentParser:

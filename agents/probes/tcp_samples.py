@@ -14,10 +14,10 @@ import json
 import os
 import select
 import signal
-import socket
 import sys
 import time
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +204,7 @@ def _counters() -> dict[str, int]:
 
 def main(address: str, peer: str, ports: str, period_s: str) -> int:
     """Print "sampling" on standard error at the start; sample until SIGTERM; then write the results."""
-    ours = Ours(socket.inet_aton(address), socket.inet_aton(peer), read_ports(ports))
+    ours = Ours(ip_address(address).packed, ip_address(peer).packed, read_ports(ports))
     stop, wakeup = os.pipe()
     os.set_blocking(wakeup, False)
     signal.set_wakeup_fd(wakeup)

@@ -34,7 +34,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, wanted: str 
         else:
             party = files.enter_context(Receiving(path, settings, time.monotonic(), wanted))
         print(f"listening on {local}", flush=True)
-        return converse(party, endpoint, Pacer(settings.rate_bps))
+        return converse(party, endpoint, Pacer(settings.rate_bps, local.is_ipv6))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -57,7 +57,7 @@ def _take(read: Callable[[socket.socket], str], local: Address, settings: Settin
 
 def _listen(local: Address, settings: Settings) -> socket.socket:
     """A listening socket. Its options are those of the connection that it takes."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener = socket.socket(local.family, socket.SOCK_STREAM)
     try:
         kernel.prepare(listener, settings)
         if settings.delack_limit_ms:

@@ -55,7 +55,7 @@ def send_for(duration_s: float, peer: Address, settings: Settings) -> str:
 def _transfer(hand_over: Callable[[socket.socket], object], peer: Address, settings: Settings) -> str:
     """Connect, hand over the data, and wait until the receiver has it."""
     begin_s = time.monotonic()
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+    with socket.socket(peer.family, socket.SOCK_STREAM) as connection:
         kernel.prepare(connection, settings)
         kernel.choose_congestion_control(connection, settings.congestion_control)
         if settings.segment_bytes:

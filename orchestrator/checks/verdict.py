@@ -183,7 +183,7 @@ def _ends(implementation: Implementation, records: list[RunRecord]) -> Iterator[
 
 
 def _limits(implementation: Implementation) -> list[Finding]:
-    limits = ", ".join(f"{name} {value:g}" for name, value in implementation.limits if value is not None)
+    limits = ", ".join(f"{name} {value:g}" for name, value in implementation.limits if isinstance(value, int | float))
     return [Finding("limits", "ok", f"beyond {limits} a run is unsupported, not launched")] if limits else []
 
 

@@ -315,7 +315,7 @@ def infeasible(run: Run, implementation: Implementation) -> str | None:
     point = run.permutation
     if point.duration_ns is not None and implementation.duration is None:
         return f"sends files only: the profile of {base_name(implementation.name)} has no 'duration'"
-    beyond = implementation.limits.exceeded(point.file_size_bytes, point.rate_bps, point.delay_ns / 1e9)
+    beyond = implementation.limits.exceeded(point.file_size_bytes, point.rate_bps, point.delay_ns / 1e9, point.ip)
     if beyond is not None:
         return beyond
     limit_s = run.deadline_s(implementation)

@@ -101,6 +101,7 @@ def with_baseline(order: Sequence[RunPlace], baseline: Permutation, every: int) 
     yield RunPlace(baseline, -(-len(order) // every) + 1, is_baseline=True)
 
 
+IPV6_LEAST_MTU_BYTES = 1280
 HOW_TO_WRITE_PLAN = "'owlt run' with the sweep file of these results rewrites it"
 
 
@@ -131,6 +132,8 @@ def plan_sweep(
         raise SweepMistake(*unused)
     require_points_of_assertions(sweep, points)
     keyed = _keyed_channels(sweep, points, profiles)
+    for point in points:
+        _require_mtu(point, keyed[_conditions(point)][1])
     runs = []
     places = run_order(points, sweep.most_repetitions, sweep.seed)
     if sweep.baseline and (baseline := baseline_of(sweep, points)):
@@ -163,6 +166,16 @@ def _keyed_channels(
             channel = channel_at(point, sweep, profiles.get(point.channel_name))
             keyed[_conditions(point)] = channel_key(channel), channel
     return keyed
+
+
+def _require_mtu(point: Permutation, channel: ChannelSpec) -> None:
+    """Raise SweepMistake for IPv6 on a path whose MTU is below the least (RFC 8200, section 5)."""
+    mtu_bytes = min(link.mtu_bytes or IPV6_LEAST_MTU_BYTES for link in (channel.forward, channel.reverse))
+    if point.ip == 6 and mtu_bytes < IPV6_LEAST_MTU_BYTES:
+        problem = f"IPv6 over the channel of {point.slug}, whose MTU is {mtu_bytes} B"
+        expected = f"an MTU of at least {IPV6_LEAST_MTU_BYTES} B, which IPv6 needs (RFC 8200, section 5)"
+        fix = "exclude these points, or write 'ip: 4'"
+        raise SweepMistake(Mistake(problem, expected, fix, Place(key=("ip",))))
 
 
 def with_repetitions(plan: Plan, repetitions: int) -> Plan:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from owlt.emulator.service.client import EmulatorClient
@@ -17,6 +17,8 @@ from owlt.orchestrator.rigs.killed_programs import KilledPrograms
 SENDER_ADDRESS = "10.77.0.1"
 RECEIVER_ADDRESS = "10.77.0.2"
 TEST_PREFIX = 24
+ADDRESSES_6 = {"sender": "fd4f:574c:54::1", "receiver": "fd4f:574c:54::2"}
+"""Unique local addresses (RFC 4193) of the test path over IPv6, on every rig."""
 TEST_INTERFACE = "test0"
 SENDER_PORT = "to-sender"
 RECEIVER_PORT = "to-receiver"
@@ -89,6 +91,13 @@ class Rig:
     versions: Mapping[str, str] = field(default_factory=dict)
     forget: Callable[[], None] = _nothing
 
+    def over(self, ip: int) -> Rig:
+        """The rig with the addresses of this version of IP on its test path; `ipv6_command` gives them to its hosts."""
+        if ip == 4:
+            return self
+        sender, receiver = (replace(end, address=ADDRESSES_6[end.host.role]) for end in (self.sender, self.receiver))
+        return replace(self, sender=sender, receiver=receiver)
+
     def at_once(self, *calls: Callable[[], Any]) -> list[Any]:
         """The results of calls that do not depend on each other: made at the same time if the hosts are machines of
         their own, otherwise one after the other.
@@ -120,6 +129,31 @@ done"""
 packets instead of those of the run. Without IPv6 there are no router solicitations and the like. A change of a
 multicast group is reported once, at once; reports are repeated at random times, up to a second later, in the next run
 too (RFC 3376, section 5.1)."""
+
+
+def ipv6_command(interface: str, address: str, peer_address: str) -> list[str]:
+    """The command that gives a host an address of IPv6 and its peer's MAC address, which IPv4 has as a static one.
+
+    The kernel sends nothing of its own afterwards: there is no link-local address, hence no router solicitation, the
+    neighbour is static, and the reports of the multicast group of the address (RFC 3810) are sent before it returns.
+    """
+    script = r"""set -e
+conf=/proc/sys/net/ipv6/conf/$1
+[ -d $conf ] || { echo "the kernel of this host has no IPv6" >&2; exit 1; }
+mac=$(ip -4 neigh show nud permanent dev $1 | sed -n 's/.* lladdr \([^ ]*\).*/\1/p')
+ip link set dev $1 addrgenmode none
+echo 0 >$conf/accept_ra
+echo 1 >$conf/mldv2_unsolicited_report_interval
+echo 0 >$conf/disable_ipv6
+ip -6 addr add $2/64 dev $1 nodad
+ip -6 neigh replace $3 lladdr $mac dev $1 nud permanent
+sleep 0.1"""
+    return ["sh", "-c", script, "sh", interface, address, peer_address]
+
+
+def no_ipv6_command(interface: str) -> list[str]:
+    """The command that removes what `ipv6_command` has set up."""
+    return ["sysctl", "-q", "-w", f"net.ipv6.conf.{interface}.disable_ipv6=1"]
 
 
 def card_command(interface: str, rate_bps: float) -> list[str]:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from owlt.agents.contract.implementation import Role
@@ -51,6 +51,7 @@ def perform(run: Run, setting: Setting, directory: Path, observe: Observe) -> Ru
     `observe` is called with the name of each phase as it begins. Raises only what ends the process.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    setting = replace(setting, rig=setting.rig.over(run.permutation.ip))
     code: ReasonCode | None
     result, sides = RunResult(), Sides()
     try:

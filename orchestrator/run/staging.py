@@ -31,7 +31,7 @@ from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import AdvertisedValues, Run, advertised_values
 from owlt.orchestrator.planning.run_channel import equivalent_bit_error_rate
 from owlt.orchestrator.planning.seeds import file_seed
-from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig, TestHost, card_command
+from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig, TestHost, card_command, ipv6_command, no_ipv6_command
 from owlt.orchestrator.run.applying import set_mtu
 from owlt.orchestrator.run.state import Ended, RunResult, Setting, Sides
 from owlt.results.record import Outcome, ReasonCode, WrittenSession
@@ -75,6 +75,8 @@ def stage(run: Run, setting: Setting, result: RunResult, sides: Sides, undo: Exi
         rig.receiver.host.make_directory(parent)
     if setting.sweep.rig != "lab":
         set_mtu(rig, setting.channel_of(run).path_mtu_bytes, undo)
+    if run.permutation.ip == 6:
+        rig.at_once(*(partial(_set_up_ipv6, rig, role, undo_of[role]) for role in ROLES))
     result.advertised = advertised_values(run, setting.sweep)
     rendered = _rendered(run, setting, result.advertised, file, received, paths)
     result.session = session_of(rendered, rig)
@@ -252,6 +254,13 @@ def _prepare(role: Role, staged: Staged, rig: Rig, sides: Sides, undo: ExitStack
         _set_route(role, side.route, end, peer.address, undo)
 
 
+def _set_up_ipv6(rig: Rig, role: Role, undo: ExitStack) -> None:
+    """Give a host its address of IPv6. Raises HostError."""
+    end, peer = (rig.sender, rig.receiver) if role == "sender" else (rig.receiver, rig.sender)
+    undo.callback(end.host.run, no_ipv6_command(end.interface))
+    end.host.check(ipv6_command(end.interface, end.address, peer.address))
+
+
 def _set_sysctls(role: Role, host: Host, values: dict[str, str], undo: ExitStack) -> None:
     """Set those that have another value, all with one command: each command is a round trip to the host."""
     if not values:
@@ -270,7 +279,7 @@ def _set_sysctls(role: Role, host: Host, values: dict[str, str], undo: ExitStack
 def _set_route(role: Role, options: dict[str, str], end: TestHost, peer: str, undo: ExitStack) -> None:
     """A route to the peer alone, beside that of the test network."""
     words = [word for name, value in options.items() if value for word in (name, *value.split())]
-    route = [f"{peer}/32", "dev", end.interface, "src", end.address]
+    route = [peer, "dev", end.interface, "src", end.address]
     add = ["ip", "route", "add", *route, *words]
     _accept(role, add, end.host.run(add), Outcome.UNSUPPORTED)
     undo.callback(end.host.run, ["ip", "route", "del", *route])

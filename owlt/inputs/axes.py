@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from owlt.inputs.quantities import DELAY, DURATION, NAME, PROBABILITY, RATE, SIZE, Quantity
+from owlt.inputs.quantities import DELAY, DURATION, IP, NAME, PROBABILITY, RATE, SIZE, Quantity
 
 VARIANT = "+"
 """The separator between the name of an implementation and the parameters that a variant of it changes."""
@@ -97,6 +97,7 @@ AXES: dict[str, Axis] = {
             Axis("file_size", "file_size", "file_size_bytes", SIZE, "file", "file size", "MB", 1e6),
             Axis("duration", "duration", "duration_ns", DURATION, "duration", "duration", "s", 1e9),
             Axis("channel", "channel", "channel_name", NAME, "channel", "channel"),
+            Axis("ip", "ip", "ip", IP, "IP", "version of IP"),
             Axis("rate", "rate", "rate_bps", RATE, "rate", "rate", "Mbit/s", 1e6),
             Axis("delay", "delay", "delay_ns", DELAY, "delay", "one-way delay", "ms", 1e6),
             Axis(PER, PER, PER, PROBABILITY, "PER", "packet error rate"),

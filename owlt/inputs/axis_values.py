@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from math import inf
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -33,6 +33,7 @@ from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, keys_below, u
 from owlt.inputs.quantities import (
     DELAY,
     DURATION,
+    IP,
     NUMBER,
     PERCENT,
     PROBABILITY,
@@ -456,6 +457,7 @@ SizeAxis = Annotated[list[Size], *_axis(SIZE)]
 RateAxis = Annotated[list[Rate], *_axis(RATE, has_pairs=True)]
 DelayAxis = Annotated[list[Delay], *_axis(DELAY, has_pairs=True)]
 DurationAxis = Annotated[list[Duration], *_axis(DURATION)]
+IpAxis = Annotated[list[Literal[4, 6]], *_axis(IP)]
 ProbabilityAxis = Annotated[list[Probability], *_axis(PROBABILITY, has_pairs=True)]
 RateOneWay = Annotated[list[Rate], *_axis(RATE)]
 DelayOneWay = Annotated[list[Delay], *_axis(DELAY)]

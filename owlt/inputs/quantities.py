@@ -180,6 +180,16 @@ def parse_number(value: object) -> int | float:
     return value
 
 
+IP_VERSIONS = (4, 6)
+
+
+def parse_ip_version(value: object) -> int:
+    """A version of IP. Raises Invalid for anything but 4 or 6."""
+    if not isinstance(value, int) or isinstance(value, bool) or value not in IP_VERSIONS:
+        raise Invalid(Mistake(got(value), "4 or 6"))
+    return value
+
+
 def parse_name(value: object) -> Any:
     """A name. Raises Invalid for anything but text that is not empty."""
     if not isinstance(value, str) or not value:
@@ -220,6 +230,7 @@ RATE = Quantity(parse_rate_or_unlimited, format_rate_or_unlimited)
 DELAY = Quantity(parse_delay_ns, format_delay, is_whole=True)
 DURATION = Quantity(parse_duration_ns, format_delay, is_whole=True)
 PROBABILITY = Quantity(parse_probability, parse_argument=parse_probability_argument)
+IP = Quantity(parse_ip_version, is_whole=True, parse_argument=lambda text: parse_ip_version(int(text)))
 NAME = Quantity(parse_name, parse_argument=str)
 NUMBER = Quantity(parse_number)
 

@@ -17,6 +17,7 @@ from owlt.inputs.axis_values import (
     DelayAxis,
     DelayOneWay,
     DurationAxis,
+    IpAxis,
     ProbabilityAxis,
     ProbabilityOneWay,
     RateAxis,
@@ -29,7 +30,18 @@ from owlt.inputs.axis_values import (
     with_ranges_expanded,
 )
 from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
-from owlt.inputs.quantities import DELAY, DURATION, NAME, PROBABILITY, RATE, SIZE, Quantity, format_rate, parse_rate_bps
+from owlt.inputs.quantities import (
+    DELAY,
+    DURATION,
+    IP,
+    NAME,
+    PROBABILITY,
+    RATE,
+    SIZE,
+    Quantity,
+    format_rate,
+    parse_rate_bps,
+)
 from owlt.inputs.validation import unknown_key
 
 AxisValues = dict[str, list[Any]]
@@ -158,6 +170,7 @@ def _each(written: object, quantity: Quantity) -> Iterator[Any]:
 _TYPES: dict[Quantity, Any] = {
     SIZE: SizeAxis,
     DURATION: DurationAxis,
+    IP: IpAxis,
     RATE: RateAxis,
     DELAY: DelayAxis,
     PROBABILITY: ProbabilityAxis,

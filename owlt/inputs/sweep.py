@@ -19,6 +19,7 @@ from owlt.inputs.axis_values import (
     DelayAxis,
     DelayOneWay,
     DurationAxis,
+    IpAxis,
     Name,
     OneOrByAxis,
     OneOrMany,
@@ -241,6 +242,10 @@ class Sweep(BaseModel):
     channel: Annotated[
         Axis[str] | None,
         Field(description="channel profiles: names that `owlt channel list` prints, or paths of files"),
+    ] = None
+    ip: Annotated[
+        IpAxis | None,
+        Field(description="version of IP on the test path, 4 or 6, or both: [4, 6]; default: 4"),
     ] = None
     rate: Annotated[
         RateAxis | None,

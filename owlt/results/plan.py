@@ -144,6 +144,7 @@ class PlanFile(BaseModel, Generic[Channel]):
         channels = self.sweep.channel_names
         return (
             channels.index(permutation.channel_name) if permutation.channel_name in channels else len(channels),
+            permutation.ip,
             *permutation.places("rate", "reverse_rate", "delay", "reverse_delay"),
             permutation.load,
             *permutation.places("packet_error_rate", "reverse_packet_error_rate"),

@@ -296,6 +296,8 @@ class Permutation(BaseModel):
     duration_ns: int | None = None
     """None if a file is sent."""
     channel_name: str = ""
+    ip: Literal[4, 6] = 4
+    """The version of IP on the test path."""
     rate_bps: float | None
     reverse_rate_bps: float | None = None
     delay_ns: int
@@ -331,6 +333,7 @@ class Permutation(BaseModel):
         exact = format_size(self.load) if self.duration_ns is None else format_delay(self.duration_ns)
         load = exact.replace(" ", "")
         channel = f"{self.channel_name}_" if self.channel_name else ""
+        channel += "" if self.ip == 4 else f"ipv{self.ip}_"
         errors = f"_per{self.packet_error_rate:g}" if self.packet_error_rate or not self.channel_name else ""
         back = "".join(f"_reverse-{text}" for text in self.reverse_texts)
         slug = f"{load}_{channel}{format_rate_or_unlimited(self.rate_bps)}_{format_delay(self.delay_ns)}{errors}{back}"
@@ -356,7 +359,7 @@ class RunRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
-    schema_version: Literal[10] = 10
+    schema_version: Literal[11] = 11
     run_id: FileName
     sweep: str
     implementation: str
@@ -370,6 +373,8 @@ class RunRecord(BaseModel):
     """The channel profile; "": the sweep gives delay, rate and packet error rate."""
     channel_key: str = ""
     """The channel's certificate is `certificates/KEY.json` of the results directory."""
+    ip: Literal[4, 6] = 4
+    """The version of IP on the test path."""
     delay_ns: int
     rate_bps: float | None
     """None: unlimited."""

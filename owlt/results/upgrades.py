@@ -206,6 +206,7 @@ RECORD_STEPS: Steps = {
     7: _record_8,
     8: _record_9,
     9: _new_keys,  # values of the reverse link at a point of the grid
+    10: _new_keys,  # the version of IP
 }
 PLAN_STEPS: Steps = {
     1: _plan_2,
@@ -216,7 +217,7 @@ PLAN_STEPS: Steps = {
     6: _new_keys,  # how an implementation fails beyond a known limit
     7: _new_keys,  # ECN marking
     8: _new_keys,  # values of the reverse link, and the margin of the choice
-    9: _new_keys,  # pairs
+    9: _new_keys,  # pairs, and the version of IP
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

@@ -239,6 +239,7 @@ def point_text(point: Point) -> str:
     load = (
         size_text(point.file_size_bytes) if point.file_size_bytes is not None else duration_text(point.duration_ns or 0)
     )
+    channel += "" if point.ip == 4 else f", IPv{point.ip}"
     return f"{channel}, PER {probability_text(point.packet_error_rate)}, {load}"
 
 

@@ -48,6 +48,7 @@ class Point(NamedTuple):
     reverse_rate_bps: float | None = None
     reverse_delay_ns: int | None = None
     reverse_packet_error_rate: float | None = None
+    ip: int = 4
 
     @classmethod
     def of_row(cls, row: Row) -> Point:

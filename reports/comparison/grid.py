@@ -63,8 +63,8 @@ DURATION = FigureAxis(AXES["duration"], "duration", "durations of")
 DELAY = FigureAxis(AXES["delay"], "delay", "one-way delays of")
 
 
-Reverse = tuple[tuple[str, Any], ...]
-"""Values of the reverse link by the keys of their axes."""
+Others = tuple[tuple[str, Any], ...]
+"""The version of IP and values of the reverse link, by the keys of their axes."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class GridPlace:
     delay_ns: int
     own_error_rate: float | None
     """None if the sweep gives the error rates."""
-    reverse: Reverse
+    others: Others
     """Those that the sweep gives, unless they are the forward link's everywhere."""
     text: str
     """The heading of the row."""
@@ -93,7 +93,7 @@ class GridPlace:
             "packet_error_rate": self.own_error_rate,
         }
         given = {axis.of_grid.both or axis.of_grid.key: value for axis, value in values.items() if value is not None}
-        return Permutation.model_validate(fields_of({**own, **given, **dict(self.reverse)}))
+        return Permutation.model_validate(fields_of({**own, **given, **dict(self.others)}))
 
 
 @dataclass(frozen=True)
@@ -192,53 +192,55 @@ def _link_words(axis: Axis, points: Iterable[Permutation]) -> tuple[str, str]:
     return axis.label[0].upper() + axis.label[1:], texts + ways
 
 
-def _reverse_axes(results: Results) -> list[Axis]:
-    """The axes of the reverse link whose values places have."""
+def _other_axes(results: Results) -> list[Axis]:
+    """The axes whose values `others` of a place has."""
     is_given = results.sweep.gives if results.sweep.channel_names else conditions_of(results.planned).__contains__
-    return [axis for axis in AXES.values() if axis.way == "reverse" and is_given(axis.key)]
+    ip = [AXES["ip"]] if results.sweep.gives("ip") else []
+    return ip + [axis for axis in AXES.values() if axis.way == "reverse" and is_given(axis.key)]
 
 
-def _reverse(axes: Sequence[Axis], point: Permutation) -> Reverse:
+def _others(axes: Sequence[Axis], point: Permutation) -> Others:
     return tuple((axis.key, axis.of(point)) for axis in axes)
 
 
-def _reverse_text(reverse: Reverse) -> str:
-    return "".join(f", {named_axis_text(AXES[key], value)}" for key, value in reverse)
+def _others_text(others: Others) -> str:
+    return "".join(f", {named_axis_text(AXES[key], value)}" for key, value in others)
 
 
-def _reverse_file_text(reverse: Reverse) -> str:
-    return _reverse_text(reverse).replace(",", "").replace(" ", "-")
+def _others_file_text(others: Others) -> str:
+    return _others_text(others).replace(",", "").replace(" ", "-")
 
 
 def _groups_by_rate(results: Results) -> tuple[Group, ...]:
-    """A figure for each rate, with a row for each delay, and for each reverse link that differs."""
+    """A figure for each rate, with a row for each delay, version of IP and reverse link that differs."""
     rates = dict.fromkeys(point.rate_bps for point in results.planned)
     delays = sorted({point.delay_ns for point in results.planned})
-    axes = _reverse_axes(results)
-    reverses = list(dict.fromkeys(_reverse(axes, point) for point in results.planned))
+    axes = _other_axes(results)
+    alternatives = list(dict.fromkeys(_others(axes, point) for point in results.planned))
     shown = conditions_of(results.planned)
     one_way, both_ways = "one way" if "delay" in shown else "forward", "both ways" if "rate" in shown else "forward"
 
-    def place(rate: float | None, delay: int, reverse: Reverse) -> GridPlace:
-        text, back = f"{delay_text(delay)} {one_way}", _reverse_text(reverse)
+    def place(rate: float | None, delay: int, others: Others) -> GridPlace:
+        text, back = f"{delay_text(delay)} {one_way}", _others_text(others)
         return GridPlace(
             channel_name="",
             rate_bps=rate,
             delay_ns=delay,
             own_error_rate=None,
-            reverse=reverse,
+            others=others,
             text=text + back,
             caption=f"{text}, {rate_text(rate)} {both_ways}{back}",
-            file_text=f"{delay_text(delay)}-{rate_text(rate)}{_reverse_file_text(reverse)}",
+            file_text=f"{delay_text(delay)}-{rate_text(rate)}{_others_file_text(others)}",
         )
 
     def group(rate: float | None) -> Group:
-        several = len(reverses) > 1
-        rate_words = f"{rate_text(rate)} {both_ways}{'' if several else _reverse_text(reverses[0])}"
+        several = len(alternatives) > 1
+        rate_words = f"{rate_text(rate)} {both_ways}{'' if several else _others_text(alternatives[0])}"
         rows = f"one-way delay {listed([delay_text(delay) for delay in delays])}"
-        rows += "; each reverse link of the sweep" if several else ""
+        what = [AXES[key].label if key == "ip" else "reverse link" for key, _ in alternatives[0]]
+        rows += f"; each {listed([*dict.fromkeys(what)])} of the sweep" if several else ""
         return Group(
-            places=tuple(place(rate, delay, reverse) for delay in delays for reverse in reverses),
+            places=tuple(place(rate, delay, others) for delay in delays for others in alternatives),
             text=f"{rate_words}; rows: {rows}",
             rate_text=rate_words,
             panels_text=f"{rate_words}; panels: {rows}",
@@ -250,10 +252,10 @@ def _groups_by_rate(results: Results) -> tuple[Group, ...]:
 
 def _named_group(results: Results) -> Group:
     """A row for each channel, and for each of its rates and delays if the sweep gives several."""
-    first_points: dict[tuple[str, float | None, int, Reverse], Permutation] = {}
-    axes = _reverse_axes(results)
+    first_points: dict[tuple[str, float | None, int, Others], Permutation] = {}
+    axes = _other_axes(results)
     for point in results.planned:
-        place = (point.channel_name, point.rate_bps, point.delay_ns, _reverse(axes, point))
+        place = (point.channel_name, point.rate_bps, point.delay_ns, _others(axes, point))
         first_points.setdefault(place, point)
     times = Counter(name for name, *_ in first_points)
     specified = [results.channels[point].specified for point in first_points.values()]
@@ -274,8 +276,8 @@ def _named_group(results: Results) -> Group:
 
 def _named_place(results: Results, point: Permutation, places_of_channel: int) -> GridPlace:
     """The place of a point on a named channel; a channel with several places has rate and delay in file names."""
-    reverse = _reverse(_reverse_axes(results), point)
-    values = f"-{delay_text(point.delay_ns)}-{rate_text(point.rate_bps)}{_reverse_file_text(reverse)}"
+    others = _others(_other_axes(results), point)
+    values = f"-{delay_text(point.delay_ns)}-{rate_text(point.rate_bps)}{_others_file_text(others)}"
     suffix = values if places_of_channel > 1 else ""
     head = channel_head(results.channels[point].specified)
     return GridPlace(
@@ -283,7 +285,7 @@ def _named_place(results: Results, point: Permutation, places_of_channel: int) -
         rate_bps=point.rate_bps,
         delay_ns=point.delay_ns,
         own_error_rate=None if _gives(results, "packet_error_rate") else point.packet_error_rate,
-        reverse=reverse,
+        others=others,
         text=f"{point.channel_name} · {head}",
         caption=f"channel {point.channel_name}, {head}",
         file_text=point.channel_name + suffix,

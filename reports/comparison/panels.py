@@ -90,8 +90,8 @@ class FigureKind:
     def is_in(self, grid: Grid) -> bool:
         """Whether the grid has what the figure shows; one against delay only if the sweep gives several."""
         if self.axis == DELAY:
-            reverses = {place.reverse for group in grid.groups for place in group.places}
-            return not grid.channels and len(grid.delays) > 1 and len(reverses) == 1
+            others = {place.others for group in grid.groups for place in group.places}
+            return not grid.channels and len(grid.delays) > 1 and len(others) == 1
         return self.axis in grid.axes
 
     def row_places(self, grid: Grid, group: Group) -> list[_Row]:

@@ -23,6 +23,7 @@ _POINT: tuple[tuple[str, CellKind, str, str], ...] = (
     ("file_size_bytes", "integer", "bytes", "size of the file; empty: data was sent for a duration"),
     ("duration_ns", "integer", "ns", "how long data was sent; empty: a file was sent"),
     ("channel_name", "text", "", "name of the channel profile; empty if the sweep gives rate, delay and error rate"),
+    ("ip", "integer", "", "version of IP on the test path"),
     ("rate_bps", "number", "bit/s", "rate of the forward link at the beginning; empty: unlimited"),
     ("delay_ns", "integer", "ns", "one-way delay of the forward link at the beginning"),
     ("packet_error_rate", "number", "probability", "packet error rate of the forward link at the beginning"),

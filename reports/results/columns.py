@@ -47,6 +47,7 @@ _OF_A_RUN = (
     _column("channel_name", "text", "name of the channel profile; empty if the sweep gives rate, delay and error rate"),
     _column("channel_key", "text", "hash of the channel's settings; its certificate is certificates/KEY.json"),
     _column("certificate", "text", "verdict of the channel's certificate: ok, failed, incomplete, or empty: none"),
+    _column("ip", "integer", "version of IP on the test path, 4 or 6"),
     _column("rate_bps", "number", "rate of the forward link at the beginning; empty: unlimited", "bit/s"),
     _column("delay_ns", "integer", "one-way delay of the forward link at the beginning", "ns"),
     _column("packet_error_rate", "number", "packet error rate of the forward link at the beginning", "probability"),

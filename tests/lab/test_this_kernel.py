@@ -36,6 +36,18 @@ def test_a_build_crosses_a_plain_bridge_without_netem(tmp_path: Path) -> None:
     assert record["channel"] == {"forward": {}, "reverse": {}}
 
 
+def test_a_run_crosses_it_over_ipv6_which_is_off_again_afterwards(tmp_path: Path) -> None:
+    require(Path("/proc/sys/net/ipv6").exists(), "a kernel with IPv6")
+    done = perform(tmp_path, tmp_path / "results", **(BASELINE | {"ip": [6, 4], "implementations": ["tcp", "ltp"]}))
+
+    assert done.returncode in RECORDED, done.stderr
+    ended = records(tmp_path / "results").values()
+    assert (
+        sorted((record["ip"], record["outcome"]) for record in ended) == [(4, "completed")] * 2 + [(6, "completed")] * 2
+    )
+    assert {record["session"]["sender_address"] for record in ended} == {"10.77.0.1", "fd4f:574c:54::1"}
+
+
 def test_what_processes_wait_beside_a_load_is_in_the_record_of_a_run(tmp_path: Path) -> None:
     require(is_counted(os.getpid()), "a kernel that counts what processes wait (CONFIG_SCHED_INFO, PROC_CHILDREN)")
     with load(LOAD_S):

@@ -57,7 +57,7 @@ def test_a_datagram_is_readable_whether_or_not_there_is_space_to_send(
 
 
 def test_a_file_that_was_closed_is_an_error(receiver: socket.socket) -> None:
-    receive = ReceiveWaiting(receiver.fileno(), 1, 100)
+    receive = ReceiveWaiting(receiver, 1, 100)
     receiver.close()
 
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -69,7 +69,7 @@ def test_what_waits_is_received_in_order_and_no_more_than_allowed(
 ) -> None:
     for number in range(6):
         sender.sendto(bytes([number]) * (number + 1), ADDRESS)
-    receive = ReceiveWaiting(receiver.fileno(), 4, 100)
+    receive = ReceiveWaiting(receiver, 4, 100)
 
     first, second, third = ([payload for _, payload in receive()] for _ in range(3))
 
@@ -82,7 +82,7 @@ def test_the_longest_datagram_is_received_whole(receiver: socket.socket, sender:
     content = os.urandom(65507)
     sender.sendto(content, ADDRESS)
 
-    assert ReceiveWaiting(receiver.fileno(), 2, 65507)() == [(bytes([127, 0, 0, 1]), content)]
+    assert ReceiveWaiting(receiver, 2, 65507)() == [(bytes([127, 0, 0, 1]), content)]
 
 
 def test_each_datagram_comes_with_the_address_of_its_host(receiver: socket.socket) -> None:
@@ -91,6 +91,6 @@ def test_each_datagram_comes_with_the_address_of_its_host(receiver: socket.socke
             bound.bind((host, 0))
             bound.sendto(host.encode(), ADDRESS)
 
-    received = ReceiveWaiting(receiver.fileno(), 4, 100)()
+    received = ReceiveWaiting(receiver, 4, 100)()
 
     assert received == [(socket.inet_aton(host), host.encode()) for host in ("127.0.0.2", "127.0.0.3")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from owlt.inputs.axes import AXES, BY_NAME, CONDITIONS, Interval, matches, selected
-from owlt.inputs.quantities import DELAY, DURATION, NAME, PROBABILITY, RATE, SIZE
+from owlt.inputs.quantities import DELAY, DURATION, IP, NAME, PROBABILITY, RATE, SIZE
 from owlt.inputs.sweep import Sweep
 from owlt.reports.comparison.cells import Point
 from owlt.reports.units import axis_text
@@ -31,10 +31,11 @@ def test_the_point_of_a_cell_has_a_field_for_each_axis_but_the_implementations()
 
 
 def test_the_value_of_each_axis_has_words_on_a_page() -> None:
-    values = {NAME: "geo", SIZE: 1_000_000, DURATION: 10**9, RATE: 1e7, DELAY: 25_000_000, PROBABILITY: 0.01}
+    values = {NAME: "geo", SIZE: 1_000_000, DURATION: 10**9, IP: 6, RATE: 1e7}
+    values |= {DELAY: 25_000_000, PROBABILITY: 0.01}
 
     assert [axis_text(axis, values[axis.quantity]) for axis in AXES.values()] == [
-        *("geo", "1 MB", "1 s", "geo"),
+        *("geo", "1 MB", "1 s", "geo", "IPv6"),
         *(text for text in ("10 Mbit/s", "25 ms", "0.01") for _ in ("both", "forward", "reverse")),
     ]
 

@@ -191,7 +191,7 @@ def test_a_sweep_with_rules_is_the_same_after_writing_it(tmp_path: Path) -> None
         ("together: {rate: 1 Mbit/s, delay: 1 s}", "together.rate: is given twice, expected each axis once; remove it"),
         (
             "together: {channel: geo, delay: 1 s}",
-            "together.channel: is not a known key; known: file_size, duration, rate",
+            "together.channel: is not a known key; known: file_size, duration, ip, rate",
         ),
     ],
 )

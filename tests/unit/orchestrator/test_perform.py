@@ -427,7 +427,7 @@ def test_settings_routes_and_cards_are_those_of_the_profile_and_are_put_back(sta
 
     assert record.outcome is Outcome.COMPLETED
     assert during["sysctls"] == {"net.ipv4.tcp_sack": "0"}
-    assert during["routes"] == ["10.77.0.2/32 dev test0 src 10.77.0.1 initcwnd 40"]
+    assert during["routes"] == ["10.77.0.2 dev test0 src 10.77.0.1 initcwnd 40"]
     assert during["card"].startswith("tbf rate 5000000bit")
     assert stage.rig.sender.sysctls == {"net.ipv4.tcp_sack": "1"}
     assert stage.rig.sender.routes == []
