@@ -228,7 +228,14 @@ def test_an_implementation_of_few_cells_with_few_runs_is_not_judged() -> None:
 def test_versions_rig_channel_and_parameters_that_differ_are_listed() -> None:
     common = {
         **dict.fromkeys(("channel_name", "duration_ns", "advertised_rate_bps", "advertised_one_way_delay_s"), None),
-        **{"implementation": "ltp", "rate_bps": 1e7, "delay_ns": 1, "file_size_bytes": 1, "packet_error_rate": 0},
+        **{
+            "implementation": "ltp",
+            "ip": 4,
+            "rate_bps": 1e7,
+            "delay_ns": 1,
+            "file_size_bytes": 1,
+            "packet_error_rate": 0,
+        },
         **{"reverse_rate_bps": 1e7, "reverse_delay_ns": 1, "reverse_packet_error_rate": 0},
         **{"sweep": "demo", "rig": "virtual", "clock": "exact", "kernel_version": "6.12", "certificate": "ok"},
     }
