@@ -187,6 +187,8 @@ def _merged(pair: Pair, own: dict[str, str], derived: Iterable[str]) -> Implemen
     clocks = [clock for clock in sender.clocks if clock in receiver.clocks]
     if not clocks:
         raise CannotPair(f"{sender.name} works on {_all(sender.clocks)}, {receiver.name} on {_all(receiver.clocks)}")
+    if not set(sender.limits.ip_versions) & set(receiver.limits.ip_versions):
+        raise CannotPair(f"{sender.name} and {receiver.name} have no version of IP in common")
     if sender.starts_first != receiver.starts_first:
         raise CannotPair(
             f"{sender.name} starts its {sender.starts_first} first, {receiver.name} its {receiver.starts_first}: both "
@@ -253,7 +255,8 @@ def _title(sender: str, receiver: str) -> str:
 def _stricter(one: Limits, other: Limits) -> Limits:
     strictest = {"largest_file_bytes": min, "slowest_rate_bps": max, "longest_one_way_delay_s": min}
     values = {key: [value for each in (one, other) if (value := getattr(each, key)) is not None] for key in strictest}
-    return Limits(**{key: strictest[key](each) for key, each in values.items() if each})
+    common = tuple(version for version in one.ip_versions if version in other.ip_versions)
+    return Limits(ip_versions=common, **{key: strictest[key](each) for key, each in values.items() if each})
 
 
 def _limits_of(side: Implementation) -> list[KnownLimit]:

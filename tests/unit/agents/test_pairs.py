@@ -167,6 +167,15 @@ def test_the_limits_of_a_pair_are_the_stricter_ones_and_its_time_the_longer() ->
     assert pair.time_limit == TimeLimit(rtts=9, file_times=1, extra_s=1)
 
 
+def test_a_pair_uses_the_versions_of_ip_that_both_sides_can() -> None:
+    old, both, new = (program(f"ip{n}", {}, limits={"ip_versions": n}) for n in ([4], [4, 6], [6]))
+
+    assert pair_of(old, both).limits.ip_versions == (4,)
+    assert pair_of(both, new).limits.ip_versions == (6,)
+    with pytest.raises(CannotPair, match="no version of IP in common"):
+        pair_of(old, new)
+
+
 @pytest.mark.parametrize(
     ("of_sender", "of_receiver", "expected"),
     [
