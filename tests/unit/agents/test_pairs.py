@@ -168,7 +168,7 @@ def test_the_limits_of_a_pair_are_the_stricter_ones_and_its_time_the_longer() ->
 
 
 def test_a_pair_uses_the_versions_of_ip_that_both_sides_can() -> None:
-    old, both, new = (program(f"ip{n}", {}, limits={"ip_versions": n}) for n in ([4], [4, 6], [6]))
+    old, both, new = (program(f"of-{len(n)}-{n[0]}", {}, limits={"ip_versions": n}) for n in ([4], [4, 6], [6]))
 
     assert pair_of(old, both).limits.ip_versions == (4,)
     assert pair_of(both, new).limits.ip_versions == (6,)
