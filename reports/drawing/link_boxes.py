@@ -7,7 +7,7 @@ strokes and points keep their size.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from math import isfinite, log10
 
@@ -21,7 +21,7 @@ from owlt.reports.comparison.estimates import Box, BoxNumbers, PlainRun
 from owlt.reports.comparison.expectations import Comparison
 from owlt.reports.comparison.metrics import Metric
 from owlt.reports.drawing.boxes import THEORY_METRIC
-from owlt.reports.drawing.scales import kind_for, places_on, scale_for, ticks_of
+from owlt.reports.drawing.scales import Scale, kind_for, places_on, scale_for, ticks_of
 from owlt.reports.units import listed, tick_text
 from owlt.results.record import Permutation
 
@@ -174,7 +174,7 @@ class _Drawer:
         reached = [factor * each for each in (*values, *(bound for both in bounds.values() for bound in both if bound))]
         scale = scale_for(kind_for([reached]), reached, metric.kind)
         if any(box.share for box in boxes.values()):
-            scale = replace(scale, low=0, high=100)
+            scale = Scale("linear", 0, 100)
         place = places_on(scale)
         panels = tuple(
             BoxPanel(

@@ -11,11 +11,11 @@ from statistics import quantiles
 import pytest
 
 from owlt.reports.answer.verdicts import verdicts
-from owlt.reports.comparison.cells import GOODPUT, TO_DELIVERY, Cell, Criterion, cells_of
+from owlt.reports.comparison.cells import DELIVERY, GOODPUT, TO_DELIVERY, Cell, Criterion, cells_of
 from owlt.reports.comparison.expectations import Comparison, Expectation, comparisons_of
 from owlt.reports.drawing.link_boxes import CriterionBoxes, LinkBoxes, boxes_of_links
 from owlt.reports.results.load import load_results
-from tests.unit.reports.conftest import FAILED, few, sweep, write_results
+from tests.unit.reports.conftest import FAILED, FAILURE, change_record, few, sweep, write_results
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +118,15 @@ def test_files_that_were_not_delivered_are_counted_in_red(tmp_path: Path) -> Non
 
     assert (lines["0.01", "cfdp"].n, lines["0.01", "cfdp"].is_short) == ("2 of 3 delivered", True)
     assert (lines["0", "cfdp"].n, lines["0", "cfdp"].is_short) == ("n = 3", False)
+
+
+def test_shares_are_drawn_from_0_to_100_however_low_one_of_them_may_be(tmp_path: Path) -> None:
+    results = write_results(tmp_path, few(repetitions=2))  # 1 of 2: from 9 % to 91 %; 2 of 2: to 100 %
+    change_record(results, FAILED.replace("_r3", "_r2"), outcome="failed", reason_code="exited", reason=FAILURE)
+
+    link = boxes(cells_of(load_results(results).rows), DELIVERY).links[0]
+
+    assert (link.ticks[0][:2], link.ticks[-1][:2]) == ((0.0, "0"), (100.0, "100"))
 
 
 def test_theory_is_drawn_for_the_time_until_the_file_is_delivered_only(cells: list[Cell]) -> None:
