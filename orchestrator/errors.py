@@ -11,14 +11,8 @@ OwltError              the base: the command ends with status 2 and this text; n
 A run that ends badly is not an error but a record: see `results.record`.
 """
 
-from collections.abc import Collection
-from difflib import get_close_matches
-
 from owlt.inputs.mistake import OwltError as OwltError
-
-LEAST_LIKENESS = 0.65
-"""The least similarity of a suggestion, by difflib: "lpt" and "ltp" have 0.67; "completion" and "implementations"
-0.64."""
+from owlt.inputs.mistake import did_you_mean as did_you_mean
 
 
 class ProfileError(OwltError):
@@ -39,12 +33,3 @@ class SweepMistake(ProfileError):
 
 class Missing(OwltError):
     """A program, package, kernel or permission that is not there."""
-
-
-def did_you_mean(name: str, known: Collection[str], otherwise: str) -> str:
-    """How to fix an unknown name: one that begins with it, or one that is spelled much alike; else `otherwise`."""
-    bare = {each.strip("-"): each for each in known}
-    word = name.strip("-")
-    near = [each for each in bare if word and each.startswith(word)]
-    near = [bare[each] for each in near or get_close_matches(word, bare, n=1, cutoff=LEAST_LIKENESS)]
-    return f"did you mean {near[0]}?" if near else otherwise

@@ -80,11 +80,12 @@ class Table:
         `kind` is box, bar, cdf, heatmap, line or map; `more` are values of a `Specification`, such as `width_mm=181.9`.
         Raises ValueError for an unknown name.
         """
+        from owlt.inputs.mistake import Invalid, not_one_of
         from owlt.reports.drawing.paper_figure import draw_figure
         from owlt.reports.drawing.specification import KINDS, Specification, quantity
 
         if kind not in KINDS:
-            raise ValueError(f"kind: got {kind!r}, expected one of {', '.join(KINDS)}")
+            raise Invalid(not_one_of(kind, KINDS).below("kind"))
         measure = quantity(y)
         order = self.order if group == "implementation" else ()
         specification = Specification(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -31,7 +30,7 @@ from owlt.agents.contract.placeholders import (
 from owlt.agents.contract.requirements import Binary, Need
 from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Command, Pattern, RunPath, Side, Text, Value, refuse_boolean, unknown_names
-from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, did_you_mean, got, unexpected
 from owlt.inputs.reader import NotYaml, read_yaml
 from owlt.inputs.validation import Clock as Clock
 from owlt.inputs.validation import mistakes_in
@@ -253,8 +252,7 @@ class Implementation(Value):
             for name, term in getattr(self.pairing, key).items():
                 if term.parameter is not None and term.parameter not in self.parameters:
                     where = Place(key=("pairing", key, name, "parameter"))
-                    near = get_close_matches(term.parameter, self.parameters, n=1)
-                    fix = f"did you mean {near[0]}?" if near else ""
+                    fix = did_you_mean(term.parameter, self.parameters)
                     yield Mistake(got(term.parameter), "a parameter of this profile", fix, where)
 
     def _wrong_choices(self) -> Iterator[Mistake]:
@@ -262,7 +260,8 @@ class Implementation(Value):
         for name in self.choices:
             where = Place(key=("choices", name))
             if name not in self.parameters:
-                yield Mistake("is not a parameter", f"one of {', '.join(self.parameters)}", where=where)
+                expected, fix = f"one of {', '.join(self.parameters)}", did_you_mean(name, self.parameters)
+                yield Mistake("is not a parameter", expected, fix, where)
             elif not self.allows(name, self.parameters[name]):
                 value = self.parameters[name]
                 yield Mistake(f"{value!r}, the value under 'parameters', is missing", fix="add it", where=where)
@@ -445,8 +444,7 @@ def _mistakes_in_file(where: Key, template: str, known: set[str]) -> Iterator[Mi
         yield Mistake(f"is not a Jinja2 template: line {error.lineno}: {error.message}", where=place)
         return
     for name in unknown:
-        near = get_close_matches(name, known, n=1)
-        fix = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
+        fix = did_you_mean(name, known, f"known: {', '.join(sorted(known))}")
         yield Mistake(f"has {{{{ {name} }}}}, which has no value", fix=fix, where=place)
 
 
@@ -456,9 +454,8 @@ def _use(name: str, used: set[str], texts: list[str], files: list[str]) -> str:
         return f"write {{{name}}}: doubled braces are literal"
     if any(f"{{{name}}}" in text for text in files):
         return f"in a file write {{{{ {name} }}}}"
-    near = get_close_matches(name, used, n=1)
-    choice = f"did you mean {near[0]}? Else " if near else ""
-    return f"{choice}write {{{name}}} where it belongs, or leave it out"
+    suggestion = did_you_mean(name, used)
+    return f"{suggestion and f'{suggestion} Else '}write {{{name}}} where it belongs, or leave it out"
 
 
 class ContractError(Invalid):

@@ -6,12 +6,11 @@ import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import PurePath
 from string import Formatter
 from typing import Any, SupportsIndex
 
-from owlt.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake, did_you_mean
 
 
 class Figure(str):
@@ -212,8 +211,8 @@ def mistake_in(template: str, known: Collection[str]) -> Mistake | None:
         return Mistake(f"got {template!r} ({error})", fix="write a literal brace twice")
     for _, name, format_spec, conversion in parts:
         if name is not None and name not in known:
-            near = get_close_matches(name, known, n=1)
-            choice = f"did you mean {{{near[0]}}}?" if near else f"known: {', '.join(sorted(known))}."
+            braced = [f"{{{each}}}" for each in known]
+            choice = did_you_mean(f"{{{name}}}", braced, f"known: {', '.join(sorted(known))}.")
             return Mistake(
                 f"{{{name}}} is not a known placeholder",
                 fix=f"{choice} Define your own placeholders under parameters; write a literal brace twice",

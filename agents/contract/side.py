@@ -7,7 +7,6 @@ Texts may hold {placeholders}; files are Jinja2 templates with the same names; p
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Self
 
 import jinja2
@@ -16,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from owlt.agents.contract.placeholders import render
 from owlt.agents.contract.ports import parse_ports
-from owlt.inputs.mistake import Invalid, Key, Mistake, Place, unexpected
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, did_you_mean, unexpected
 
 SIGNALS = ("TERM", "INT", "KILL", "HUP", "QUIT", "USR1", "USR2")
 """Signals that end a program, and those that programs define themselves; without SIG, as in kill(1)."""
@@ -83,8 +82,7 @@ def _check_below_run_directory(name: str) -> str:
 def _check_signal(name: object) -> object:
     if name in SIGNALS:
         return name
-    near = get_close_matches(str(name).upper().removeprefix("SIG"), SIGNALS, n=1)
-    fix = f"did you mean {near[0]}?" if near else ""
+    fix = did_you_mean(str(name).upper().removeprefix("SIG"), SIGNALS)
     raise unexpected(f"a signal, without SIG: one of {', '.join(SIGNALS)}", fix)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place, not_one_of
 from owlt.inputs.quantities import parse_delay_ns
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.usage import CriterionOption, Json, ResultsArgument, parsed, share_of
@@ -92,7 +92,7 @@ def _answer_of(results: Path, cells: Sequence[Cell], rule: Rule, criterion: str,
 def _chosen(result: Answer, criterion: str) -> CriterionAnswer:
     by_slug = {each.criterion.slug: each for each in result.by_criterion}
     if criterion and criterion not in by_slug:
-        raise OwltError(Mistake.of("--criterion", f"got {criterion!r}", f"one of {', '.join(by_slug)}"))
+        raise OwltError(not_one_of(criterion, by_slug).below("--criterion"))
     return by_slug[criterion] if criterion else result.by_criterion[0]
 
 

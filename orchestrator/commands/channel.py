@@ -251,6 +251,9 @@ def certify_channel(
     if access.rig == IN_GUEST:
         certificate = _certified_in_guest(profile, options)
     else:
+        from owlt.orchestrator.profiles.inventory import require_inventory
+
+        require_inventory(access.rig, [IN_GUEST])
         with _connected(access) as client:
             certificate = client.certify(profile.channel if profile else client.describe(), options)
     printer.json(certificate)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place, not_one_of
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.usage import CriterionOption, Json, share_of
 from owlt.orchestrator.errors import OwltError
@@ -87,7 +87,7 @@ def _chosen(sources: Sequence[ComparedResults], criterion: str) -> Criterion:
     criteria = criteria_of([cell for source in sources for cell in source.cells])
     by_slug = {each.slug: each for each in criteria if not each.is_share}
     if criterion and criterion not in by_slug:
-        raise OwltError(Mistake.of("--criterion", f"got {criterion!r}", f"one of {', '.join(by_slug)}"))
+        raise OwltError(not_one_of(criterion, by_slug).below("--criterion"))
     return by_slug[criterion] if criterion else next(iter(by_slug.values()))
 
 

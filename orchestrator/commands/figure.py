@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.inputs.mistake import Mistake, Place
+from owlt.inputs.mistake import Mistake, Place, not_one_of
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.usage import Json
 from owlt.orchestrator.errors import OwltError
@@ -127,9 +127,8 @@ def figure(
         order = loaded.order if options.group == "implementation" else ()
         drawn = draw_figure(loaded.rows, replace(specification, order=order, rule=loaded.rule))
     except NothingSelected as problem:
-        raise OwltError(
-            Mistake.of(f"--filter {problem.name}", f"no run has {problem.value!r}", _one_of(problem.values))
-        ) from problem
+        mistake = not_one_of(problem.value, problem.values).below(f"--filter {problem.name}")
+        raise OwltError(replace(mistake, problem=f"no run has {problem.value!r}")) from problem
     try:
         save_figure(drawn, path)
     except OSError as problem:
@@ -144,7 +143,7 @@ def _specification(options: FigureOptions) -> Specification:
     from owlt.reports.drawing.theory_curves import COLUMNS, THEORIES
 
     if options.kind not in KINDS:
-        raise OwltError(Mistake.of("--kind", f"got {options.kind!r}", _one_of(KINDS)))
+        raise OwltError(not_one_of(options.kind, KINDS).below("--kind"))
     y = _quantity("--y", options.y)
     theory = options.theory or []
     _require_x(options.x, options.kind, y)
@@ -163,7 +162,7 @@ def _specification(options: FigureOptions) -> Specification:
     if not y.is_number:
         raise OwltError(Mistake.of("--y", f"got {options.y!r}, which is text", "a number, such as goodput"))
     if unknown := [name for name in theory if name not in THEORIES]:
-        raise OwltError(Mistake.of("--theory", f"got {unknown[0]!r}", _one_of(tuple(THEORIES))))
+        raise OwltError(not_one_of(unknown[0], THEORIES).below("--theory"))
     if theory and y.column not in COLUMNS:
         expected = "--y goodput or --y goodput_to_delivery"
         raise OwltError(Mistake.of("--theory", f"got it with --y {options.y}", expected))
@@ -188,8 +187,7 @@ def _quantity(option: str, name: str) -> Quantity:
     try:
         return quantity(name)
     except UnknownName as unknown:
-        expected = f"{_one_of(unknown.known)}, or a column of runs.csv"
-        raise OwltError(Mistake.of(option, f"got {name!r}", expected)) from unknown
+        raise OwltError(not_one_of(name, unknown.known, ", or a column of runs.csv").below(option)) from unknown
 
 
 def _filter(text: str) -> Filter:
@@ -222,14 +220,10 @@ def _path(x: str, y: str, file_format: str, out: Path | None) -> Path:
     """The file to write; its suffix is its format."""
     suffix = file_format or (out.suffix[1:] if out and out.suffix else "pdf")
     if suffix not in FORMATS:
-        raise OwltError(Mistake.of("--format" if file_format else "--out", f"got {suffix!r}", _one_of(FORMATS)))
+        raise OwltError(not_one_of(suffix, FORMATS).below("--format" if file_format else "--out"))
     path = out or Path(f"{y}-against-{x}.{suffix}" if x else f"{y}-map.{suffix}")
     if path.suffix != f".{suffix}":
         raise OwltError(
             Mistake.of("--out", f"got {path.name!r} with --format {suffix}", f"a name that ends in .{suffix}")
         )
     return path
-
-
-def _one_of(names: tuple[str, ...]) -> str:
-    return f"one of {', '.join(names)}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from owlt.inputs.mistake import Mistake
+from owlt.inputs.mistake import Mistake, did_you_mean
 from owlt.orchestrator.commands.computed_channels import (
     ComputedChannel,
     Hours,
@@ -436,7 +436,8 @@ def _of_tle(path: Path, name: str | None) -> Any:
     satellites = _satellites_of(path)
     names = [each.name for each in satellites]
     if name is not None and name not in names:
-        raise OwltError(Mistake.of("--satellite", f"got {name!r}", f"one of {', '.join(names[:20])}"))
+        mistake = Mistake(f"got {name!r}", f"one of {', '.join(names[:20])}", did_you_mean(name, names))
+        raise OwltError(mistake.below("--satellite"))
     return satellites[names.index(name) if name is not None else 0]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.inputs.mistake import Mistake, ResultsConflict
+from owlt.inputs.mistake import Mistake, ResultsConflict, did_you_mean
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import (
     Performing,
@@ -359,8 +359,8 @@ def _outcomes(text: str) -> set[Outcome]:
         try:
             outcomes.add(Outcome(word.strip()))
         except ValueError:
-            expected = f"one or more of {', '.join(Outcome)}"
-            raise OwltError(Mistake.of("retry", f"--outcome: got {word!r}", expected)) from None
+            expected, fix = f"one or more of {', '.join(Outcome)}", did_you_mean(word.strip(), [*Outcome])
+            raise OwltError(Mistake.of("retry", f"--outcome: got {word!r}", expected, fix)) from None
     return outcomes
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from owlt.inputs.mistake import Mistake
+from owlt.inputs.mistake import not_one_of
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.usage import Json, Sweep, add_command, complete_kind, new_app
 from owlt.orchestrator.errors import OwltError
@@ -77,5 +77,5 @@ def schema(
     from owlt.orchestrator.profiles.schemas import SCHEMAS
 
     if kind not in SCHEMAS:
-        raise OwltError(Mistake.of("schema", f"got {kind!r}", f"one of {', '.join(SCHEMAS)}"))
+        raise OwltError(not_one_of(kind, SCHEMAS).below("schema"))
     print(json.dumps(SCHEMAS[kind](), indent=2))

@@ -176,7 +176,9 @@ def _in_own_words(problem: typer.TyperException) -> str:
     if not expected:
         return problem.message.rstrip(".").removeprefix("Value error, ")
     value = str(errors[0]["input"])
-    return str(Mistake(f"got {value if value.lstrip('-').isdecimal() else repr(value)}", expected))
+    choices = expected.removeprefix("one of ").split(", ") if expected.startswith("one of ") else []
+    got = f"got {value if value.lstrip('-').isdecimal() else repr(value)}"
+    return str(Mistake(got, expected, did_you_mean(value, choices)))
 
 
 def _expected(error: Mapping[str, Any]) -> str:

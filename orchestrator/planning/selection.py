@@ -12,7 +12,7 @@ from typing import Any
 
 from owlt.inputs.axes import BY_NAME, Axis
 from owlt.inputs.mistake import Mistake, MistakeError, got
-from owlt.inputs.quantities import RATE
+from owlt.inputs.quantities import NAME, RATE
 from owlt.orchestrator.errors import OwltError, did_you_mean
 from owlt.orchestrator.planning.grid import values_text
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
@@ -75,7 +75,8 @@ def runs_named(plan: Plan, names: Iterable[str], option: str = "--only") -> list
         matching = _matching(plan.runs, name, option)
         if not matching:
             known = [run.run_id for run in plan.runs]
-            fix = did_you_mean(name, known, f"a run such as {known[0]}, or a cell such as delay=25ms")
+            example = f"a run such as {known[0]}, or a cell such as delay=25ms"
+            fix = _nearest_value(plan, name) or did_you_mean(name, known, example)
             raise OwltError(Mistake(f"{option}: no run or cell of this sweep is {name}", fix=fix))
         selected |= matching
     return [run for run in plan.runs if run.run_id in selected]
@@ -100,8 +101,18 @@ def _no_such_value(plan: Plan, condition: str, axis: Axis, option: str) -> Mista
     points = sorted(values, key=lambda point: (values[point] is None, values[point]))
     has_values = axis.quantity is RATE or any(value is not None for value in values.values())
     expected = f"one of {values_text(axis, points)}" if has_values else f"a sweep with '{axis.name}'"
-    fix = f"write {option} '{axis.name}={values_text(axis, points[:1])}'" if has_values else ""
+    example = f"write {option} '{axis.name}={values_text(axis, points[:1])}'" if has_values else ""
+    fix = _nearest_value(plan, condition) or example
     return Mistake(f"{option} {condition}: no run of this sweep has this {axis.name}", expected, fix)
+
+
+def _nearest_value(plan: Plan, condition: str) -> str:
+    """How to fix a misspelt name in a condition KEY=VALUE; "" for other values."""
+    key, _, value = condition.partition("=")
+    axis = BY_NAME.get(key)
+    if axis is None or axis.quantity is not NAME:
+        return ""
+    return did_you_mean(value, {axis.of(run.permutation) for run in plan.runs})
 
 
 def _matching(runs: Collection[Run], name: str, option: str) -> set[str]:
@@ -116,7 +127,8 @@ def _condition(text: str, option: str) -> tuple[Axis, Any]:
     name, separator, value = text.partition("=")
     axis = BY_NAME.get(name)
     if not separator or axis is None:
-        raise OwltError(Mistake(f"{option}: {got(text)}", f"KEY=VALUE, with one of the keys {', '.join(BY_NAME)}"))
+        expected, fix = f"KEY=VALUE, with one of the keys {', '.join(BY_NAME)}", did_you_mean(name, BY_NAME)
+        raise OwltError(Mistake(f"{option}: {got(text)}", expected, fix if axis is None else ""))
     try:
         return axis, axis.quantity.of_argument(value)
     except MistakeError as problem:

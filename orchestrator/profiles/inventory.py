@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -241,6 +242,13 @@ def read_inventory(path: Path) -> dict[str, LabRig]:
     return rigs
 
 
+def require_inventory(specification: str | None, others: Collection[str]) -> None:
+    """Raises OwltError for a misspelt name of another rig where an inventory is expected, too."""
+    if specification and not Path(specification).exists() and (fix := did_you_mean(specification, others)):
+        expected = f"an inventory, or {' or '.join(others)}"
+        raise OwltError(Mistake.of("--rig", got(specification), expected, fix))
+
+
 def lab_rig(specification: str) -> tuple[Path, LabRig]:
     """The inventory and the rig of INVENTORY or INVENTORY:RIG. Raises ProfileError or OwltError."""
     text, separator, name = specification.rpartition(":")
@@ -382,7 +390,8 @@ class _Reading:
     def _check_keys(self, where: Key, value: dict[str, Any], known: tuple[str, ...]) -> None:
         for name in value:
             if name not in known:
-                self._complain((*where, name), "is not a known key", fix=f"known: {', '.join(known)}")
+                fix = did_you_mean(str(name), known, f"known: {', '.join(known)}")
+                self._complain((*where, name), "is not a known key", fix=fix)
 
     def _complain(self, key: Key, problem: str, expected: str = "", fix: str = "") -> None:
         where = self._positions.place(key) if key else Place(str(self._path))

@@ -4,7 +4,7 @@ where it is detected and passed on unchanged; `Mistake.__str__` alone puts it in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -103,6 +103,36 @@ def shown(value: object) -> str:
         return "a value that is nested too deeply"
     longest = LONGEST_TEXT if isinstance(value, str) else LONGEST_REPR
     return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+LEAST_LIKENESS = 0.65
+"""The least similarity of a suggestion, by difflib: "lpt" and "ltp" have 0.67; "completion" and "implementations"
+0.64."""
+
+
+def nearest(name: str, known: Collection[str]) -> str | None:
+    """The known name that begins with an unknown one, or is spelled much alike; None if there is none.
+
+    Capital letters and the hyphens of options make no difference.
+    """
+    from difflib import get_close_matches
+
+    bare = {each.strip("-").lower(): each for each in known}
+    word = name.strip("-").lower()
+    near = [each for each in bare if word and each.startswith(word)]
+    near = near or get_close_matches(word, bare, n=1, cutoff=LEAST_LIKENESS)
+    return bare[near[0]] if near else None
+
+
+def did_you_mean(name: str, known: Collection[str], otherwise: str = "") -> str:
+    """How to fix an unknown name: the nearest of those known; without one, `otherwise`."""
+    near = nearest(name, known)
+    return f"did you mean {near}?" if near else otherwise
+
+
+def not_one_of(name: str, known: Collection[str], others: str = "") -> Mistake:
+    """The mistake in a name that is none of those known, with the nearest; `others`: what else is possible."""
+    return Mistake(got(name), f"one of {', '.join(known)}{others}", did_you_mean(name, known))
 
 
 def key_text(key: Key) -> str:

@@ -29,7 +29,7 @@ from owlt.inputs.axis_values import (
     repeated_at,
     with_ranges_expanded,
 )
-from owlt.inputs.mistake import Invalid, Mistake, Place, got, keys_below, unexpected
+from owlt.inputs.mistake import Invalid, Mistake, Place, did_you_mean, got, keys_below, unexpected
 from owlt.inputs.quantities import (
     DELAY,
     DURATION,
@@ -302,7 +302,7 @@ def _read_key(key: str, value: object, written: dict[str, Any]) -> Any:
 
 def _one_of(value: object, names: tuple[str, ...]) -> object:
     if value not in names:
-        raise unexpected(f"one of {', '.join(names)}")
+        raise unexpected(f"one of {', '.join(names)}", did_you_mean(str(value), names))
     return value
 
 

@@ -6,13 +6,12 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, did_you_mean, got, nearest, unexpected
 
 Model = type[BaseModel]
 
@@ -41,8 +40,7 @@ def raised(details: ErrorDetails) -> Invalid | None:
 
 def unknown_key(where: Place, known: Collection[str]) -> Mistake:
     """The mistake in a key that is not one of those `known`, with the nearest of them, or all."""
-    near = get_close_matches(str(where.key[-1]), known, n=1)
-    fix = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+    fix = did_you_mean(str(where.key[-1]), known, f"known: {', '.join(known)}")
     return Mistake("is not a known key", fix=fix, where=where)
 
 
@@ -118,7 +116,7 @@ def _of_pydantic(key: Key, holder: Model, details: ErrorDetails) -> Mistake:
             return Mistake(expected=f"{context['discriminator']} to be one of {context['expected_tags']}")
         case "literal_error":
             values = re.findall("'([^']*)'", context["expected"])
-            return Mistake(expected=f"one of {', '.join(values)}")
+            return Mistake(expected=f"one of {', '.join(values)}", fix=did_you_mean(str(details["input"]), values))
         case "model_type" | "dict_type":
             return Mistake(expected="keys and values")
         case _:
@@ -187,7 +185,7 @@ def _intended(details: ErrorDetails, holder: Model) -> str | None:
     """The key that an unknown one misspells."""
     if details["type"] != "extra_forbidden":
         return None
-    return next(iter(get_close_matches(str(details["loc"][-1]), sorted(holder.model_fields), n=1)), None)
+    return nearest(str(details["loc"][-1]), sorted(holder.model_fields))
 
 
 def _beside(details: ErrorDetails, name: str | None) -> Key | None:
@@ -239,8 +237,8 @@ def _suggestion(name: str, holder: Model, listed: set[Model]) -> str:
     if " " in name:
         return "if it belongs to the text before it, put quotes around that: between { and } a comma begins another key"
     known = sorted(holder.model_fields)
-    if near := get_close_matches(name, known, n=1):
-        return f"did you mean {near[0]}?"
+    if suggestion := did_you_mean(name, known):
+        return suggestion
     if holder in listed:
         return ""
     listed.add(holder)

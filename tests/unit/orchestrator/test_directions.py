@@ -170,7 +170,7 @@ def test_a_mistake_in_directions_is_named_with_its_place(planned: Planned, lines
             "{forward: 0,\n  reverse: {from: 0,\n  to: 2, points: 3}}",
             "7: packet_error_rate.reverse.to: got 2, ",
         ),
-        ("{fwd: 1 %,\n  rev: 1 %}", "5: packet_error_rate.fwd: is not a known key; did you mean forward?"),
+        ("{forwrad: 1 %,\n  rev: 1 %}", "5: packet_error_rate.forwrad: is not a known key; did you mean forward?"),
     ],
 )
 def test_a_mistake_in_a_pair_has_the_line_and_the_value_of_its_own_key(

@@ -114,7 +114,7 @@ def test_the_variables_of_ansible_are_left_to_it(tmp_path: Path) -> None:
         (lambda rig: rig["hosts"][SENDER].pop("ansible_host"), "ansible_host: is missing; add it"),
         (lambda rig: rig["hosts"][SENDER].pop("owlt_role"), "owlt_role is missing, expected sender, emulator or"),
         (lambda rig: rig["hosts"].pop(SENDER), "got emulator, receiver, expected one sender, one emulator and one"),
-        (lambda rig: rig.update(host={}), "host: is not a known key; known: vars, hosts"),
+        (lambda rig: rig.update(host={}), "host: is not a known key; did you mean hosts?"),
         (lambda rig: rig.pop("hosts"), "all.children.rack1: has no hosts"),
     ],
 )

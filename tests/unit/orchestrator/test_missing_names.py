@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from owlt.orchestrator.commands import cli
 from owlt.orchestrator.errors import OwltError, ProfileError, did_you_mean
 from owlt.orchestrator.profiles.catalogue import resolve
+from owlt.orchestrator.profiles.load import load_sweep
+from tests.unit.reports.conftest import few, write_results
 
 SWEEP = """\
 name: small
@@ -131,3 +133,48 @@ def test_a_name_that_resembles_another_is_suggested(word: str, name: str) -> Non
 )
 def test_a_name_that_resembles_no_other_is_answered_without_a_suggestion(word: str, name: str) -> None:
     assert did_you_mean(word, [name], "see the list") == "see the list"
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (
+            "channel certify geo --rig virtul",
+            "--rig: got 'virtul', expected an inventory, or virtual; did",
+        ),
+        ("rigs up geo --rig virtul", "did you mean virtual?"),
+        ("channel planet saturm", "did you mean saturn?"),
+        ("channel leo --pattern strar", "did you mean star?"),
+        ("schema swep", "did you mean sweep?"),
+        ("implementations show TCP", "did you mean tcp?"),
+        ("plan demo --only delya=25ms", "did you mean delay?"),
+        ("plan demo --only implementation=lpt", "did you mean ltp?"),
+        ("figure {results} --y godput", "did you mean goodput?"),
+        ("figure {results} --y goodput --kind boxx", "did you mean box?"),
+        ("figure {results} --y goodput --x delay --format pfd", "did you mean pdf?"),
+        ("figure {results} --y goodput --x delay --theory mathsi", "did you mean mathis?"),
+        ("figure {results} --y goodput --x delay --filter implementation=nrom", "did you mean norm?"),
+        ("answer {results} --criterion godput", "did you mean goodput?"),
+        ("compare {results} {results} --criterion godput", "did you mean goodput?"),
+        ("retry {results} --outcome fialed", "did you mean failed?"),
+        ("retry {results} --cell implementation=nrom", "did you mean norm?"),
+    ],
+)
+def test_a_misspelt_name_of_a_closed_set_is_answered_with_the_nearest(
+    tmp_path: Path, words: str, suggestion: str
+) -> None:
+    write_results(tmp_path / "results", few(implementations=["cfdp", "norm"], repetitions=2))
+    problem = CliRunner().invoke(cli.app, words.format(results=tmp_path / "results").split()).exception
+
+    assert isinstance(problem, OwltError)
+    assert suggestion in str(problem)
+
+
+def test_a_misspelt_word_of_a_sweep_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text("clock: exakt\nassertions: {measure: godput, at_least: 1}\n")
+
+    with pytest.raises(ProfileError) as raised:
+        load_sweep(path)
+    assert "did you mean exact?" in str(raised.value)
+    assert "did you mean goodput?" in str(raised.value)
