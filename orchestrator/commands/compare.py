@@ -113,7 +113,7 @@ def _print_two(compared: TwoCompared, printer: Printer) -> None:
         ("implementation", f"{compared.criterion.title} over all cells", "cells", "p", "undelivered before", "after"),
         (
             (
-                *(each.implementation, words.change_text(each.ratio), str(each.cells), words.p_text(each.p_holm)),
+                *(each.implementation, words.change_text(each.ratio), str(each.cells), words.p_over_cells_text(each)),
                 *(words.share_text(each.before), words.share_text(each.after)),
             )
             for each in compared.overall

@@ -81,6 +81,12 @@ def run(
     perform_and_conclude(start, performing, Printer(as_json), stop, around, "\n".join(_before(start, performing)))
 
 
+TIME_OF_DASK = (
+    "no forecast of time with --dask: owlt knows the pace of this machine only, and not how many workers will join; "
+    "'owlt status' shows the time left once runs are recorded"
+)
+
+
 def _before(start: Start, performing: Performing) -> Iterator[str]:
     """The lines on what a start of a sweep takes, on this machine, and can decide; none if nothing is left."""
     from owlt.orchestrator.planning.repetitions import sensitivity, spread_of
@@ -95,7 +101,7 @@ def _before(start: Start, performing: Performing) -> Iterator[str]:
         expected = forecast(planned, standing_runs(planned, directory), directory, start.guests, run_ids, pace=pace)
         if expected.left:
             time = expected.estimate if performing.report else replace(expected.estimate, report_s=0.0)
-            yield from () if performing.dask else time_texts(replace(expected, estimate=time))
+            yield from [TIME_OF_DASK] if performing.dask else time_texts(replace(expected, estimate=time))
             if decides := sensitivity(planned, spread_of(directory)):
                 yield from decides.texts()
 

@@ -270,11 +270,11 @@ def disk_bytes(run: Run, role: str, host_captures: bool) -> int:
     return (PORTS if role == "emulator" else int(host_captures)) * most_bytes
 
 
-def batch_wall_s(batch: Batch, clock: Clock) -> float:
+def batch_wall_s(batch: Batch, clock: Clock, pace: Pace = WITHOUT_RECORDS) -> float:
     """The approximate wall time of a batch, with the boot of its guest."""
-    transfers_s = sum(_session_s(run) for run in batch.runs) if clock == "real" else 0.0
-    boot_s = _boot_s(clock) if batch.runs else 0.0
-    return boot_s + certificate_wall_s(clock) * len(batch.certify) + _computing_s(batch.runs) + transfers_s
+    boot_s = _boot_s(clock) * pace.unknown.mean if batch.runs else 0.0
+    certify_s = pace.of(CERTIFICATE, clock).mean * certificate_wall_s(clock) * len(batch.certify)
+    return boot_s + certify_s + sum(pace.of_run(run, clock).mean * run_wall_s(run, clock) for run in batch.runs)
 
 
 def _certificates_left(plan: Plan, left: Sequence[Run]) -> int:

@@ -21,7 +21,7 @@ from owlt.inputs.mistake import Mistake, Place, ResultsConflict
 from owlt.orchestrator.errors import Missing, OwltError
 from owlt.orchestrator.hosts.printable import printable_lines
 from owlt.orchestrator.kernel.kernel import kernels_directory
-from owlt.orchestrator.planning.estimate import guests_side_by_side
+from owlt.orchestrator.planning.estimate import WITHOUT_RECORDS, guests_side_by_side
 from owlt.orchestrator.planning.plan import Plan, PlanChange
 from owlt.orchestrator.planning.repetitions import due_runs
 from owlt.orchestrator.planning.selection import Selection
@@ -30,6 +30,7 @@ from owlt.orchestrator.rigs.provenance import write_provenance
 from owlt.orchestrator.run.analysis import Analyse, analyse_or_mark, is_marked, is_to_analyse
 from owlt.orchestrator.run.events import Entry, Observe, SweepInterrupted
 from owlt.orchestrator.run.same_failures import failed_again, same_failures_text
+from owlt.orchestrator.sweep.durations import pace_of
 from owlt.orchestrator.sweep.machine import THIS_MACHINE, Machine
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.sweep.publishing import note_seeds, noted_seeds, set_aside
@@ -179,7 +180,8 @@ def standing_runs(plan: Plan, results: Path) -> set[str]:
 
 def perform_until(start: Start, observe: BeginObserving, stop: StopTime | None) -> Performed:
     """Perform as `perform_plan` does, without the runs that are expected to end after `stop`."""
-    deadline = Deadline(start.plan.sweep.clock, stop)
+    pace = WITHOUT_RECORDS if stop is None else pace_of(start.plan, start.directory)
+    deadline = Deadline(start.plan.sweep.clock, stop, pace=pace)
     performed = perform_plan(start, observe, partial(supervise, timing=Timing(deadline=deadline)))
     if not deadline.is_over:
         return performed

@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 
 from owlt.agents.contract.implementation import Clock
 from owlt.inputs.mistake import Invalid, Mistake, got
-from owlt.orchestrator.planning.estimate import batch_wall_s, duration_text
+from owlt.orchestrator.planning.estimate import WITHOUT_RECORDS, Pace, batch_wall_s, duration_text
 from owlt.orchestrator.planning.plan import Batch, Run
 from owlt.orchestrator.rigs.processor_time import PATIENCE_S, Patience
 from owlt.orchestrator.steady_clock import steady_s
@@ -210,12 +210,19 @@ class StopTime:
 class Deadline:
     """Compares the time that a batch is expected to take with the time that is left. Any thread may call it.
 
-    The time of a batch is estimated from its runs, and corrected by the times of the latest batches.
+    The time of a batch is estimated from its runs as in the forecast, and corrected by the times of the latest batches.
     """
 
-    def __init__(self, clock: Clock, stop: StopTime | None = None, elapsed_s: Callable[[], float] = steady_s) -> None:
-        """Without a `stop`, the deadline never comes. `elapsed_s` measures how long batches take."""
-        self._clock = clock
+    def __init__(
+        self,
+        clock: Clock,
+        stop: StopTime | None = None,
+        elapsed_s: Callable[[], float] = steady_s,
+        pace: Pace = WITHOUT_RECORDS,
+    ) -> None:
+        """Without a `stop`, the deadline never comes. `elapsed_s` measures how long batches take; `pace` is what is
+        known from earlier ones."""
+        self._clock, self._pace = clock, pace
         self._stop = stop
         self._elapsed_s = elapsed_s
         self._latest: deque[tuple[float, float]] = deque(maxlen=LATEST_BATCHES)
@@ -231,7 +238,7 @@ class Deadline:
         if self._stop is None:
             return True
         with self._lock:
-            expected_s = self._slowness() * batch_wall_s(batch, self._clock)
+            expected_s = self._slowness() * batch_wall_s(batch, self._clock, self._pace)
             if not self.is_over and self._stop.now_s() + expected_s > self._stop.at_s:
                 self.is_over = True
                 count = len(batch.runs)
@@ -251,7 +258,7 @@ class Deadline:
         began_s = self._elapsed_s()
         yield
         with self._lock:
-            self._latest.append((self._elapsed_s() - began_s, batch_wall_s(batch, self._clock)))
+            self._latest.append((self._elapsed_s() - began_s, batch_wall_s(batch, self._clock, self._pace)))
 
     def _slowness(self) -> float:
         """How many times longer than estimated the latest batches took; less than 1 on a fast machine."""

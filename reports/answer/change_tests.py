@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, inf, log
+from math import ceil, exp, inf, log, log2
 from statistics import median
 from typing import Literal
 
@@ -47,6 +47,8 @@ class Overall:
     ratio: Ratio | None
     """The typical ratio, after over before; None if no cell has one."""
     p_holm: float | None
+    cells_needed: int
+    """The least number of cells with which any difference could be significant."""
     before: Share | None
     """The share of undelivered files in the common cells."""
     after: Share | None
@@ -85,6 +87,7 @@ def overall_of(changes: Sequence[Change], criterion: Criterion, tolerance: float
             cells=len(each),
             ratio=size,
             p_holm=p_ratio,
+            cells_needed=least_cells(len(by_name)),
             before=shares[0],
             after=shares[1],
             p_undelivered=p_share,
@@ -109,6 +112,12 @@ def _wilcoxon(logs: Sequence[float]) -> float | None:
     if not any(logs):
         return 1.0
     return float(stats.wilcoxon(logs, zero_method="zsplit").pvalue)
+
+
+def least_cells(implementations: int) -> int:
+    """The least number of cells with which one of so many implementations can differ significantly: of n, the least
+    p-value is 2 ** (1 - n)."""
+    return 1 + ceil(log2(implementations / SIGNIFICANCE))
 
 
 def _typical(logs: Sequence[float]) -> Ratio | None:
@@ -163,7 +172,7 @@ def _verdict(
     if all(change.relation == "identical" for change in changes):
         return "identical"
     cells = sum(change.ratio is not None for change in changes)
-    if size is None or p_holm is None or 2.0 ** (1 - cells) * implementations > SIGNIFICANCE:
+    if size is None or p_holm is None or cells < least_cells(implementations):
         return "too few cells"
     if p_holm > SIGNIFICANCE or abs(loss(size.value, criterion)) <= tolerance:
         return "no difference"

@@ -21,7 +21,7 @@ SUMMARISED: dict[Relation, str] = {
     "added": "only after (added)",
 }
 """The changes that have one line for all permutations, and its head."""
-LEAST_P = 0.001
+LEAST_P, MOST_P = 0.001, 0.99
 MOST_NAMED = 6
 
 
@@ -141,10 +141,27 @@ def share_text(share: Share | None) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """A p-value: "0.02", "< 0.001"; "–" without a test."""
+    """A p-value: "0.02", "< 0.001", "> 0.99"; "none shown" for 1, no difference at all or none left after Holm's
+    correction; "–" without a test."""
     if p is None:
         return "–"
-    return f"< {LEAST_P}" if p < LEAST_P else f"{p:.2g}"
+    if p == 1:
+        return "none shown"
+    return f"< {LEAST_P}" if p < LEAST_P else f"{p:.2g}" if p <= MOST_P else f"> {MOST_P}"
+
+
+def p_over_cells_text(each: Overall) -> str:
+    """The p-value of an implementation over all cells, or why it cannot say anything."""
+    if each.verdict == "too few cells":
+        return f"too few cells: {each.cells} of at least {each.cells_needed}"
+    return "identical" if each.verdict == "identical" else p_text(each.p_holm)
+
+
+def p_of_change_text(change: Change) -> str:
+    """The p-value of a permutation, or why it cannot say anything."""
+    if change.relation == "too few runs" and change.before and change.after:
+        return f"too few runs: {change.before.tried} and {change.after.tried}"
+    return p_text(change.p_holm)
 
 
 def nights_headline(series: Sequence[Series], labels: Sequence[str]) -> list[str]:

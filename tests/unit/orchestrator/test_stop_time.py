@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from owlt.inputs.mistake import Invalid
 from owlt.orchestrator.commands.cli import app
-from owlt.orchestrator.planning.estimate import batch_wall_s
+from owlt.orchestrator.planning.estimate import Pace, Took, batch_wall_s, run_wall_s
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from owlt.orchestrator.sweep.scheduling import LATEST_BATCHES, Deadline, StopTime, Timing, parse_until
@@ -97,6 +97,20 @@ def test_a_slow_batch_makes_the_next_ones_expected_to_be_as_slow() -> None:
 
     assert not deadline.allows(batch)
     assert deadline.is_over
+
+
+def test_before_the_first_batch_the_pace_of_earlier_sweeps_counts() -> None:
+    batch, clock = small_plan().batches[0], WallClock()
+    takes_s = batch_wall_s(batch, "exact")
+    runs = [(run.permutation, run_wall_s(run, "exact")) for run in batch.runs]
+    pace = Pace(
+        Took("exact", point.implementation, point.load, one_s, 3 * one_s, point.slug) for point, one_s in 3 * runs
+    )
+    stop = StopTime(clock.now_s + 2 * takes_s, clock)
+
+    assert Deadline("exact", stop, clock).allows(batch)
+    assert not Deadline("exact", stop, clock, pace).allows(batch)
+    assert Deadline("exact", StopTime(clock.now_s + 3.1 * takes_s, clock), clock, pace).allows(batch)
 
 
 def test_fast_batches_make_the_next_ones_expected_to_be_as_fast() -> None:

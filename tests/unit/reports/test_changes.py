@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
+from owlt.reports.answer import change_words as words
 from owlt.reports.answer.change_outcome import conditions_of
 from owlt.reports.answer.change_tests import Overall, Series, overall_of, series_of
 from owlt.reports.answer.change_words import change_text, changed, headline, rest_texts
@@ -220,6 +221,32 @@ def test_an_implementation_of_few_cells_with_few_runs_is_not_judged() -> None:
     found = overall({25: FAST[:2]}, {25: times(FAST[:2], 0.5)})
 
     assert (found.verdict, found.not_judged, found.is_worse) == ("too few cells", 1, False)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 5])
+def test_the_p_value_of_too_few_cells_is_no_number_but_the_number_of_cells(cells: int) -> None:
+    found = overall(dict.fromkeys(range(cells), FAST), dict.fromkeys(range(cells), times(FAST, 0.9)))
+
+    assert found.p_holm is not None and found.p_holm > 0.05
+    assert words.p_over_cells_text(found) == f"too few cells: {cells} of at least 6"
+
+
+def test_six_cells_can_show_a_difference_of_one_implementation() -> None:
+    found = overall(dict.fromkeys(range(6), FAST), dict.fromkeys(range(6), times(FAST, 0.9)))
+
+    assert (words.p_over_cells_text(found), found.verdict) == ("0.031", "worse")
+
+
+def test_the_p_value_of_two_runs_of_each_is_their_number() -> None:
+    assert words.p_of_change_text(change(FAST[:2], times(FAST[:2], 0.5))) == "too few runs: 2 and 2"
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [(None, "–"), (0.0004, "< 0.001"), (0.031, "0.031"), (0.996, "> 0.99"), (1, "none shown")],
+)
+def test_a_p_value_is_not_rounded_to_one(p: float | None, text: str) -> None:
+    assert words.p_text(p) == text
 
 
 # Conditions and words
