@@ -117,8 +117,8 @@ def compile_command(
         case Driver(minimum_compiler=minimum) as recipe:
             cargo = find_toolchain(RUST, minimum, machine.path)
             environment = _rust_environment(cargo, machine)
-            copy_driver(recipe, cargo, prefix / "source", environment)
-            return [*_cargo_install(cargo, prefix), "--path", str(prefix / "source")], environment
+            package = copy_driver(recipe, cargo, prefix / "source", environment)
+            return [*_cargo_install(cargo, prefix), "--path", str(package)], environment
         case Go(packages=packages, version=version, minimum_go=minimum) as recipe:
             go = find_toolchain(GO, minimum, machine.path)
             require_pinned_module(recipe, go)

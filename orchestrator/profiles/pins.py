@@ -70,19 +70,22 @@ def require_pinned_module(recipe: Go, go: Path) -> None:
     _require_equal(f"Go module {recipe.module} {recipe.version}", downloaded["Sum"], recipe.sum)
 
 
-def copy_driver(recipe: Driver, cargo: Path, directory: Path, environment: Mapping[str, str]) -> None:
-    """Copy a driver's source into a new directory, with the lock file that cargo reads.
+def copy_driver(recipe: Driver, cargo: Path, directory: Path, environment: Mapping[str, str]) -> Path:
+    """Copy a driver's source into a new directory, with the lock file that cargo reads. Returns the package's path.
 
     The lock file in this repository names no registry; here, each package gets cargo's own name for its default one.
     """
-    directory.mkdir()
-    for path in driver_files(recipe):
-        shutil.copyfile(path, directory / path.name)
+    manifest, *others = driver_files(recipe)
+    package = directory / manifest.parent.name
+    package.mkdir(parents=True)
+    for path in (manifest, *others):
+        shutil.copyfile(path, directory / path.relative_to(manifest.parent.parent))
     question = ["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"]
-    answer: dict[str, Any] = json.loads(_output_of([str(cargo), *question, str(directory / "Cargo.toml")], environment))
-    (registry,) = {each["source"] for package in answer["packages"] for each in package["dependencies"]}
-    lock = (directory / LOCK_NAME).read_text().replace("\nchecksum = ", f'\nsource = "{registry}"\nchecksum = ')
-    (directory / "Cargo.lock").write_text(lock)
+    answer: dict[str, Any] = json.loads(_output_of([str(cargo), *question, str(package / "Cargo.toml")], environment))
+    (registry,) = {each["source"] for listed in answer["packages"] for each in listed["dependencies"]}
+    lock = (package / LOCK_NAME).read_text().replace("\nchecksum = ", f'\nsource = "{registry}"\nchecksum = ')
+    (package / "Cargo.lock").write_text(lock)
+    return package
 
 
 def _require_equal(what: str, found: str | None, expected: str) -> None:

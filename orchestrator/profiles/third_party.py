@@ -218,9 +218,10 @@ def _own_files(recipe: Debian | Cargo | Driver | Go | Pypi | Script) -> list[Pat
 
 
 def driver_files(recipe: Driver) -> list[Path]:
-    """The source of a driver in Rust: manifest, lock file, modules."""
+    """The source of a driver in Rust: manifest, lock file, modules, and those that drivers share, one folder up."""
     directory = (PACKAGE / "agents" / "drivers" / recipe.driver).resolve()
-    return [directory / "Cargo.toml", directory / LOCK_NAME, *sorted(directory.glob("*.rs"))]
+    modules = [path for folder in (directory, directory.parent) for path in sorted(folder.glob("*.rs"))]
+    return [directory / "Cargo.toml", directory / LOCK_NAME, *modules]
 
 
 def python_driver(driver: str) -> Path:
