@@ -4,6 +4,7 @@ PYTHON ?= $(shell command -v /usr/bin/python3 || command -v python3)
 BIN := .venv/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 SWEEP ?= profiles/sweeps/demo.yaml
+CONTESTANTS := pycfdp uftp# the third-party implementations of the demo
 PART ?= all
 SECONDS ?= 600
 RESULTS ?= results/demo
@@ -14,6 +15,7 @@ help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: announce setup  ## install what is needed, run the demo sweep, print the path of the report
+	@SUDO="$(SUDO)" $(BIN)/owlt third-party install $(CONTESTANTS)
 	$(BIN)/owlt run $(SWEEP) || [ $$? -eq 3 ]  # 3: some runs did not complete, which is a result
 
 announce:

@@ -34,7 +34,7 @@ def test_owlt_and_tshark_say_the_same_of_every_run(results: Path, capsys: pytest
     status = main(results)
     told = capsys.readouterr().out
     assert status == 0, told
-    assert told == "equality: 4 runs, 8 captures, 0 differences\n"
+    assert told == "equality: 6 runs, 12 captures, 0 differences\n"
 
 
 @pytest.fixture

@@ -27,10 +27,10 @@ def test_an_implementation_profile_loads(path: Path) -> None:
     assert find_implementation(str(path)).name == path.stem
 
 
-def test_the_demo_is_144_runs() -> None:
+def test_the_demo_is_at_most_336_runs() -> None:
     sweep = load_sweep(PROFILES / "sweeps" / "demo.yaml")
 
-    assert len(plan_sweep(sweep, implementations_of(sweep)).runs) == 288
+    assert len(plan_sweep(sweep, implementations_of(sweep)).runs) == 336
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
