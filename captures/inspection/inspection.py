@@ -162,7 +162,7 @@ def inspect(
     packets = packet_table(crossing, accounts)
     hosts, frames, fate_of = (packets[name].tolist() for name in ("host", "frame", "fate"))
     fates = dict(zip(zip(hosts, frames, strict=True), fate_of, strict=True))
-    notes += _refusal_notes(exchange)
+    notes += refusal_notes(exchange)
     return Inspection(
         summary=summary,
         packets=packets,
@@ -187,7 +187,7 @@ def _protocol(crossing: Crossing, case: Case, notes: list[str]) -> tuple[Exchang
         return exchange, None
 
 
-def _refusal_notes(exchange: Exchange | None) -> list[str]:
+def refusal_notes(exchange: Exchange | None) -> list[str]:
     """A sentence for each kind of ICMP error about packets of the session."""
     errors: dict[tuple[str, Host, str], list[Message]] = {}
     sent = sorted(exchange.sent, key=lambda message: message.time_ns) if exchange else []

@@ -21,6 +21,7 @@ from owlt.orchestrator.commands.figure import figure
 from owlt.orchestrator.commands.implementations import implementations_app
 from owlt.orchestrator.commands.machine import doctor, emulator_app, kernel_app, raise_rig, rigs_app
 from owlt.orchestrator.commands.output import verbosity
+from owlt.orchestrator.commands.pairs import pairs
 from owlt.orchestrator.commands.replay import replay
 from owlt.orchestrator.commands.report import merge, report
 from owlt.orchestrator.commands.reproduce import reproduce
@@ -51,6 +52,7 @@ for name, function in (
     ("report", report),
     ("reproduce", reproduce),
     ("answer", answer),
+    ("pairs", pairs),
     ("compare", compare),
     ("figure", figure),
     ("dashboard", dashboard),

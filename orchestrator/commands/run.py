@@ -143,7 +143,7 @@ def plan(
     same message follows the plan, and the exit status is 2. With --only or --shard, the plan covers the selected runs.
     With --rig, it is for a lab rig, and checks its hosts.
     """
-    from owlt.agents.contract.pairs import TO
+    from owlt.inputs.axes import base_name
     from owlt.orchestrator.planning.repetitions import parse_spread, sensitivity, spread_of
     from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
     from owlt.orchestrator.sweep.campaign import Start, planned_change, standing_runs
@@ -174,8 +174,9 @@ def plan(
             for each in expected.cells
         ),
     )
+    alone = set(map(base_name, planned.implementations))
     for name, reason in planned.left_out_pairs.items():
-        printer.text(f"no pair {name}: {reason}" if TO in name else f"no pair with {name}: {reason}")
+        printer.text(f"no pair {'with ' if name in alone else ''}{name}: {reason}")
     for line in texts(expected, directory):
         printer.text(line)
     for line in decides.texts() if decides and expected.left else ():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -152,6 +152,8 @@ class Results:
     """The directories that were combined; () if the runs are those of one sweep."""
     note: str = ""
     """What an operator noted about the sweep; "" if nothing."""
+    left_out_pairs: Mapping[str, str] = field(default_factory=dict)
+    """The pairs that are not possible, with the reason."""
 
     @cached_property
     def distinct_channels(self) -> tuple[Channel, ...]:
@@ -248,6 +250,7 @@ def load_results(directory: Path) -> Results:
         unrecorded=_unrecorded(plan, runs),
         sources=_sources(directory / SOURCES_NAME),
         note=read_note(directory),
+        left_out_pairs=plan.left_out_pairs,
     )
 
 
