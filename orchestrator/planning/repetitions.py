@@ -18,7 +18,7 @@ from owlt.inputs.mistake import Invalid, Mistake, got
 from owlt.inputs.quantities import parse_share
 from owlt.inputs.sweep import MOST_LOOKS
 from owlt.orchestrator.planning.plan import Plan, Run, read_plan
-from owlt.results.record import Permutation
+from owlt.results.record import SUMMARY, Permutation, Signature, signature
 from owlt.results.recorded_runs import RUNS, read_recorded, results_root
 
 if TYPE_CHECKING:  # scipy takes most of a second, and only what plans repetitions needs it
@@ -53,13 +53,17 @@ class DueRuns:
         return f"{decision.reason}: {width}after {decision.repetitions}" if decision.reason != "open" else "open"
 
 
+_goodputs: dict[Path, tuple[Recorded, Signature, tuple[float | None, ...]]] = {}
+"""The goodputs that this process has read, by the directories of runs, with the record and the summary that they are
+of."""
+
+
 class Repeating:
-    """Decides again and again; the goodput of a run is read once, as long as its record stays the same."""
+    """Decides again and again; a process reads the goodput of a run once, as long as its files stay the same."""
 
     def __init__(self, plan: Plan, results: Path) -> None:
         self._plan = plan
         self._results = results
-        self._goodputs: dict[str, tuple[Recorded, tuple[float | None, ...]]] = {}
 
     def due(self, records: Mapping[str, Recorded]) -> DueRuns | None:
         """The decisions from these records; None if every run of the plan is due."""
@@ -80,13 +84,13 @@ class Repeating:
 
         if record is None:
             return ()
-        known = self._goodputs.get(run_id)
-        if known is not None and known[0] == record:
-            return known[1]
         directory = self._results / RUNS / run_id
+        known, found = _goodputs.get(directory), signature(directory / SUMMARY)
+        if known is not None and known[:2] == (record, found):
+            return known[2]
         goodput = repetition_goodput(directory, record.outcome, partial(load_summary, directory))
-        if any(goodput):  # a run without one may be analysed later
-            self._goodputs[run_id] = (record, goodput)
+        if found is not None and any(goodput):  # a run without one may be analysed later
+            _goodputs[directory] = (record, found, goodput)
         return goodput
 
 

@@ -61,12 +61,13 @@ def _build(results: Results, report: Path, kept: KeptFigures) -> None:
     over_sweep = (*contents.compared, *contents.portrayed)
     rows = results.rows
     cells = cells_of(rows)
+    theory = comparisons_of(cells)
     with shared(len(over_sweep) + len(contents.shown_runs)) as share:
         sessions = draw_sessions(results, contents.shown_runs, kept, share)
-        draw_figures(results, over_sweep, comparisons_of(cells), kept, share)
+        draw_figures(results, over_sweep, theory, kept, share)
     kept.write()
     write_table(rows, report)
     write_derived_tables(cells, report)
     parts = Parts(report / PARTS)
-    (report / PAGE_NAME).write_text(render_page(results, cells, contents, sessions, kept, parts))
+    (report / PAGE_NAME).write_text(render_page(results, cells, theory, contents, sessions, kept, parts))
     parts.write()

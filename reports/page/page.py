@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from owlt.reports.answer.sentences import farthest_text, percent_text, spread_te
 from owlt.reports.answer.verdicts import Verdict
 from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, criteria_of
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
-from owlt.reports.comparison.expectations import agreements, comparisons_of
+from owlt.reports.comparison.expectations import Comparison, agreements
 from owlt.reports.comparison.grid import Grid
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, shown_in
 from owlt.reports.comparison.panels import (
@@ -136,6 +136,7 @@ class Contents:
 def render_page(
     results: Results,
     cells: list[Cell],
+    theory: Sequence[Comparison],
     contents: Contents,
     sessions: Mapping[str, Drawn],
     kept: KeptFigures,
@@ -143,9 +144,9 @@ def render_page(
 ) -> str:
     """The page as HTML that needs nothing from another site.
 
-    `cells` are those of its table of runs; `sessions` are the drawn figures of `contents.shown_runs`, by
-    implementation; `kept` has the files of the figures in `contents`; `parts` gets the parts that are too large for the
-    page.
+    `cells` are those of its table of runs, `theory` what is expected of them; `sessions` are the drawn figures of
+    `contents.shown_runs`, by implementation; `kept` has the files of the figures in `contents`; `parts` gets the parts
+    that are too large for the page.
     """
     environment = new_environment()
     environment.filters |= _FILTERS
@@ -159,9 +160,9 @@ def render_page(
         implementations=rows,
         **_common(results),
         **_headline(results, rows),
-        **_answer(results, cells),
+        **_answer(results, cells, theory),
         **_assertions(results, cells),
-        **_theory(cells),
+        **_theory(cells, theory),
         **_medians(results),
         **_outcomes(results),
         **_channels(results),
@@ -221,14 +222,14 @@ class _Unanswered:
     criterion: Criterion
 
 
-def _answer(results: Results, cells: list[Cell]) -> _Section:
+def _answer(results: Results, cells: list[Cell], theory: Sequence[Comparison]) -> _Section:
     """The first screen. Its texts have the labels of the implementations: so have its cells."""
     labels = results.labels
     cells = [Cell(cell.point, {labels[name]: each for name, each in cell.samples.items()}) for cell in cells]
     answer = answer_of(cells, rule_of(results.sweep))
     by_criterion = answer.by_criterion if answer else ()
     dimensions = dimensions_of([cell.point for cell in cells])
-    theory = {(each.name, each.point): each for each in comparisons_of(cells)}
+    expected = {(name, each.point): replace(each, name=name) for each in theory for name in [labels[each.name]]}
     return {
         "answer": answer,
         "criteria": by_criterion or tuple(map(_Unanswered, criteria_of(cells))),
@@ -237,7 +238,7 @@ def _answer(results: Results, cells: list[Cell]) -> _Section:
             dict, {each.criterion.slug: {line.verdict.point: line for line in each.lines} for each in by_criterion}
         ),
         "link_plots": {
-            criterion.slug: boxes_of_links(cells, criterion, {each.point: each for each in verdicts}, theory)
+            criterion.slug: boxes_of_links(cells, criterion, {each.point: each for each in verdicts}, expected)
             for criterion, verdicts in (
                 [(each.criterion, each.verdicts) for each in by_criterion]
                 or [(each, ()) for each in criteria_of(cells)]
@@ -283,10 +284,10 @@ def _assertions(results: Results, cells: list[Cell]) -> _Section:
     }
 
 
-def _theory(cells: list[Cell]) -> _Section:
+def _theory(cells: list[Cell], theory: Sequence[Comparison]) -> _Section:
     dimensions = dimensions_of([cell.point for cell in cells])
     return {
-        "agreements": agreements(comparisons_of(cells)),
+        "agreements": agreements(theory),
         "theory_place": partial(place_text, dimensions=dimensions),
     }
 

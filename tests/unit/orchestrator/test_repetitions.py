@@ -16,11 +16,12 @@ from rich.console import Console
 from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.ledger import Ledger
 from owlt.captures.accounting.measures import Amounts, measure
-from owlt.captures.accounting.summary import SUMMARY, CaptureSummary
+from owlt.captures.accounting.summary import SUMMARY, CaptureSummary, load_summary
 from owlt.orchestrator.commands.progress import SweepProgress
 from owlt.orchestrator.errors import OwltError, ProfileError
+from owlt.orchestrator.planning import repetitions as planned_repetitions
 from owlt.orchestrator.planning.plan import Plan
-from owlt.orchestrator.planning.repetitions import Repeating, due_runs
+from owlt.orchestrator.planning.repetitions import Repeating, due_runs, spread_of
 from owlt.orchestrator.planning.selection import Selection, parse_shard
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.load import load_sweep
@@ -230,6 +231,26 @@ def test_the_report_and_the_sweep_decide_alike_on_a_run_without_summary(
 
     assert due is not None
     assert due.stops[varying[0].permutation] == of_report[0.2] == decision
+
+
+def test_a_command_reads_the_summary_of_a_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = adaptive_plan()
+    write_plan(plan, tmp_path)
+    go(plan, tmp_path)
+    records = read_recorded(tmp_path, {run.run_id for run in plan.runs}).records
+    copied = tmp_path.rename(tmp_path.parent / f"{tmp_path.name}-copy")  # nothing is known of it
+    read: list[str] = []
+
+    def counting(directory: Path) -> CaptureSummary | None:
+        read.append(directory.name)
+        return load_summary(directory)
+
+    monkeypatch.setattr(planned_repetitions, "load_summary", counting)
+    Repeating(plan, copied).due(records)
+    forecast(plan, set(records), copied)
+    spread_of(copied)
+
+    assert sorted(read) == sorted(records)
 
 
 def test_the_progress_counts_the_runs_that_are_due_and_ends_complete(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.reports.comparison.cells import cells_of
+from owlt.reports.comparison.expectations import comparisons_of
 from owlt.reports.comparison.panels import Figure
 from owlt.reports.drawing.kept import KeptFigures
 from owlt.reports.drawing.sweep_figures import draw, save
@@ -253,7 +254,8 @@ def page_text(directory: Path, compared: tuple[Figure, ...] = ()) -> str:
         save(draw(figure, results.series), figures, figure.name)
     kept = KeptFigures(figures, figures, (".svg",))
     sessions = draw_sessions(results, contents.shown_runs, kept, map)
-    return render_page(results, cells_of(run_rows(results)), contents, sessions, kept, Parts(directory / "parts"))
+    cells = cells_of(run_rows(results))
+    return render_page(results, cells, comparisons_of(cells), contents, sessions, kept, Parts(directory / "parts"))
 
 
 def few(**changes: Any) -> Sweep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf, sqrt
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owlt.reports.comparison import expectations
 from owlt.reports.comparison.cells import Cell, Point, Sample
 from owlt.reports.comparison.expectations import NOT_IN_THEORY, Comparison, agreements, comparisons_of
 from owlt.reports.comparison.theory import (
@@ -25,7 +27,8 @@ from owlt.reports.comparison.theory import (
     time_to_delivery_s,
 )
 from owlt.reports.drawing.theory_curves import THEORIES, curve
-from tests.unit.reports.conftest import page_text
+from owlt.reports.page import build, page
+from tests.unit.reports.conftest import few, page_text, write_results
 from tests.validation.rates import last_signal_s
 
 PACKETS, BITS, RATE, DELAY_S = 1000, 8480, 10e6, 1.25
@@ -224,3 +227,18 @@ def test_a_curve_of_tcp_is_limited_by_the_channel() -> None:
 
 def test_runs_with_different_settings_have_no_curve() -> None:
     assert curve(THEORIES["capacity"], [[run(5.0), run(5.0, file_size_bytes=100_000)], []]) == [None, None]
+
+
+def test_the_theory_of_a_report_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = write_results(tmp_path / "results", few(implementations=["cfdp", "norm"]))
+    calls: list[int] = []
+
+    def counting(cells: Sequence[Cell]) -> list[Comparison]:
+        calls.append(len(cells))
+        return comparisons_of(cells)
+
+    for module in (build, page, expectations):
+        monkeypatch.setattr(module, "comparisons_of", counting, raising=False)
+    build.build_report(results, print)
+
+    assert len(calls) == 1
