@@ -164,16 +164,17 @@ class Selected:
     only: Only = None
     shard: ShardOption = None
 
+    @property
+    def words(self) -> list[str]:
+        """These options as words of a command line."""
+        words = [word for name in self.only or () for word in ("--only", name)]
+        return [*words, *(["--shard", self.shard] if self.shard else [])]
+
     def selection(self, plan: Plan) -> Selection | None:
         """The runs that both options select; None without an option. Raises OwltError."""
-        from owlt.orchestrator.planning.selection import Selection, parse_shard, runs_named
+        from owlt.orchestrator.planning.selection import selected_by
 
-        if not self.only and not self.shard:
-            return None
-        selected = {each.run_id for each in (runs_named(plan, self.only) if self.only else plan.runs)}
-        if self.shard:
-            selected &= {each.run_id for each in parse_shard(self.shard).runs(plan)}
-        return Selection(frozenset(selected))
+        return selected_by(plan, self.words)
 
 
 def results_of(plan: Plan, shard: str | None, results: Path | None) -> Path:
@@ -390,9 +391,7 @@ def as_typed(
 ) -> str:
     """The command that resumes the sweep: this command with its options; `options` are those of `Performing`."""
     words = ["--results", str(results)] if results else []
-    words += [word for name in selected.only or () for word in ("--only", name)]
-    words += ["--shard", selected.shard] if selected.shard else []
-    words += options
+    words += [*selected.words, *options]
     words += ["--host-baseline", host_baseline] if host_baseline else []
     words += ["--host-captures"] if host_captures else []
     return shlex.join(["owlt", "run", sweep, *words])

@@ -232,13 +232,15 @@ def extend(
         int | None, typer.Option(metavar="COUNT", min=1, help="The number of repetitions that the sweep then has.")
     ] = None,
     *,
+    selected: Selected,
     performing: Performing,
     as_json: Json = False,
 ) -> None:
     """Add repetitions to a sweep, and perform what is missing.
 
     Recorded runs stay as they are; the new ones are those that the sweep file with this number of repetitions would
-    have. The exit status is that of 'owlt run'.
+    have. With --to and the present number, or at_most if they are adaptive, the sweep is resumed: --only and --shard
+    select runs as in 'owlt run'. The exit status is that of 'owlt run'.
     """
     from owlt.orchestrator.planning.plan import with_repetitions
     from owlt.orchestrator.sweep.campaign import Start
@@ -252,10 +254,11 @@ def extend(
     plan = plan_of(results)
     extended = with_repetitions(plan, to or plan.sweep.most_repetitions + (by or MORE))
     number = extended.sweep.most_repetitions
-    advice = f"before 'owlt run', write 'repetitions: {number}' in the sweep file too"
-    again = extend_again(results, number, performing.words)
-    start = Start(extended, results, again, machine=machine, guests=performing.guests)
-    note = "\n".join([f"{results}: {number} repetitions; {advice}", *_before(start, performing)])
+    advice = f"{results}: {number} repetitions; before 'owlt run', write 'repetitions: {number}' in the sweep file too"
+    again = extend_again(results, number, [*selected.words, *performing.words])
+    start = Start(extended, results, again, selected.selection(extended), machine, performing.guests)
+    advised = [advice] if number > plan.sweep.most_repetitions else []
+    note = "\n".join([*advised, *_before(start, performing)])
     perform_and_conclude(start, performing, Printer(as_json), stop, note=note)
 
 

@@ -1,11 +1,12 @@
 """Those who have the token pause, resume and stop a sweep from its page, and keep a note with it.
 
 A pause is a file in the results directory, and a stop is what Ctrl-C does to its `owlt run`. A sweep that was stopped
-is resumed by `owlt extend` without further repetitions.
+is resumed by `owlt extend` without further repetitions, with the selection of its latest start.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,13 +14,14 @@ from pathlib import Path
 from flask import Flask, abort, redirect, render_template, request, url_for
 from werkzeug.wrappers import Response
 
-from owlt.inputs.mistake import Invalid, OwltError
+from owlt.inputs.mistake import Invalid, MistakeError, OwltError
 from owlt.orchestrator.dashboard.index import Directories, Snapshot
 from owlt.orchestrator.dashboard.protection import Token, require_same_origin
-from owlt.orchestrator.dashboard.retrying import LAB_RIG, RESUMED, IsRetrying, Retries
+from owlt.orchestrator.dashboard.retrying import LAB_RIG, RESUMED, IsRetrying, Retries, lab_command
 from owlt.orchestrator.dashboard.sweep_pages import Tags, sweep_of
+from owlt.orchestrator.planning.selection import selected_by
 from owlt.results.lock import Holder, interrupt_holder
-from owlt.results.operator import MOST_NOTE, pause, read_note, resume, write_note
+from owlt.results.operator import MOST_NOTE, kept_options, pause, read_note, resume, write_note
 
 
 def add_control_pages(app: Flask, directories: Directories, retries: Retries, token: Token, tags: Tags) -> None:
@@ -37,7 +39,9 @@ def add_control_pages(app: Flask, directories: Directories, retries: Retries, to
             "is_running": process.state == "running",
             "is_paused": snapshot.state.paused_since_s is not None,
             "is_stopped": process.holder is not None and stopped.get(index.directory) == process.holder,
-            "may_start": _may_start(snapshot),
+            "may_start": _may_start(snapshot, index.directory),
+            "by_hand": _by_hand(snapshot, index.directory),
+            "options": shlex.join(kept_options(index.directory)),
             "latest": latest,
             "note": read_note(index.directory),
             "most_note": MOST_NOTE,
@@ -69,7 +73,7 @@ def add_control_pages(app: Flask, directories: Directories, retries: Retries, to
     def resume_sweep(name: str) -> Response:
         def change(results: Path, snapshot: Snapshot) -> None:
             resume(results)
-            if _may_start(snapshot):
+            if _may_start(snapshot, results):
                 assert snapshot.plan is not None
                 with suppress(IsRetrying):  # which goes on now, too
                     retries.resume(results, snapshot.plan.sweep.most_repetitions)
@@ -93,11 +97,30 @@ def add_control_pages(app: Flask, directories: Directories, retries: Retries, to
             abort(400, f"note: {problem}")
 
 
-def _may_start(snapshot: Snapshot) -> bool:
-    """Whether the dashboard can resume a sweep that no process performs: it needs neither an inventory nor the sweep's
-    file."""
-    state = snapshot.state
+def _may_start(snapshot: Snapshot, results: Path) -> bool:
+    """Whether the dashboard can resume a sweep that no process performs: it needs no inventory."""
+    assert snapshot.state is not None
+    return snapshot.state.rig != LAB_RIG and _is_left(snapshot, results)
+
+
+def _by_hand(snapshot: Snapshot, results: Path) -> str:
+    """The command with which a user resumes a sweep on a lab rig; "" for other rigs, and if nothing is left."""
+    assert snapshot.state is not None and snapshot.plan is not None
+    if snapshot.state.rig != LAB_RIG or not _is_left(snapshot, results):
+        return ""
+    number = str(snapshot.plan.sweep.most_repetitions)
+    return lab_command("extend", results, "--to", number, *kept_options(results))
+
+
+def _is_left(snapshot: Snapshot, results: Path) -> bool:
+    """Whether the latest start of a sweep ended before all of its runs had."""
+    state, plan = snapshot.state, snapshot.plan
     assert state is not None
-    is_over = state.process.state in ("ended", "killed")
-    is_known = state.rig != LAB_RIG and state.repetitions is None
-    return is_over and is_known and any(run.is_left for run in state.runs)
+    left = {run.run_id for run in state.runs if run.is_left}
+    if plan is None or state.process.state not in ("ended", "killed") or not left:
+        return False
+    try:
+        selection = selected_by(plan, kept_options(results))
+    except MistakeError:
+        return False
+    return selection is None or bool(left & selection.run_ids)

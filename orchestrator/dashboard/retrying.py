@@ -21,6 +21,7 @@ from owlt.orchestrator.dashboard.index import Directories, Snapshot
 from owlt.orchestrator.dashboard.protection import Token, require_same_origin
 from owlt.orchestrator.dashboard.sweep_pages import directory_of, sweep_of
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
+from owlt.results.operator import kept_options
 
 LAST_LINES = 5
 Command = Callable[[Path, str, bool], Sequence[str]]
@@ -39,8 +40,8 @@ def owlt_extend(results: Path) -> list[str]:
 
 
 def owlt_resume(results: Path, repetitions: int) -> list[str]:
-    """`owlt extend RESULTS --to REPETITIONS`, which performs what is missing."""
-    return [*owlt_extend(results), "--to", str(repetitions)]
+    """`owlt extend RESULTS --to REPETITIONS`, which performs what is missing of what the latest start had selected."""
+    return [*owlt_extend(results), "--to", str(repetitions), *kept_options(results)]
 
 
 def lab_command(subcommand: str, results: Path, *options: str) -> str:

@@ -181,10 +181,12 @@ def _require_mtu(point: Permutation, channel: ChannelSpec) -> None:
 def with_repetitions(plan: Plan, repetitions: int) -> Plan:
     """The plan of the same sweep with more repetitions: equal to the plan of a sweep file with this number.
 
-    Raises SweepMistake if it has more already, or if its repetitions are adaptive.
+    Raises SweepMistake if it has more already, or if its repetitions are adaptive and the number is another one.
     """
     sweep = plan.sweep
     where = Place(key=("repetitions",))
+    if sweep.adaptive and repetitions == sweep.most_repetitions:
+        return plan.model_copy(update={"history": []})
     if sweep.adaptive:
         fix = "change 'at_most' in the sweep file, and run it"
         raise SweepMistake(Mistake("are adaptive", "a fixed number of repetitions", fix, where))

@@ -6,7 +6,7 @@ A shard is the part of one machine, which need not know of the others.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from owlt.orchestrator.errors import OwltError, did_you_mean
 from owlt.orchestrator.planning.grid import values_text
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.planning.seeds import retry_seed
+from owlt.results.plan import PlanFile
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Selection:
     """Whether runs with a record are performed again; their records are set aside."""
     new_seeds: Mapping[str, int] = field(default_factory=dict)
     """Seeds that take the place of the plan's, by run."""
+    words: tuple[str, ...] = ()
+    """The options that select these runs, as words of a command line."""
 
     def applied(self, plan: Plan) -> Plan:
         """The plan with the new seeds, and with the certifications of the selected runs' channels only."""
@@ -65,7 +68,7 @@ def new_seeds(runs: Iterable[Run], attempts: Mapping[str, int]) -> dict[str, int
     return {run.run_id: retry_seed(run.seed, 1 + attempts.get(run.run_id, 0)) for run in runs}
 
 
-def runs_named(plan: Plan, names: Iterable[str], option: str = "--only") -> list[Run]:
+def runs_named(plan: PlanFile[Any], names: Iterable[str], option: str = "--only") -> list[Run]:
     """The runs with any of these names: of a run, of a permutation, or KEY=VALUE,... of cells.
 
     Raises OwltError, which names the `option` that the names come from.
@@ -80,6 +83,23 @@ def runs_named(plan: Plan, names: Iterable[str], option: str = "--only") -> list
             raise OwltError(Mistake(f"{option}: no run or cell of this sweep is {name}", fix=fix))
         selected |= matching
     return [run for run in plan.runs if run.run_id in selected]
+
+
+def selected_by(plan: PlanFile[Any], words: Sequence[str]) -> Selection | None:
+    """The runs that options select: --only and --shard among pairs of an option and its value; None without them.
+
+    Raises OwltError.
+    """
+    options = [(name, value) for name, value in zip(words[::2], words[1::2], strict=True)]
+    only = [value for name, value in options if name == "--only"]
+    shards = [parse_shard(value) for name, value in options if name == "--shard"]
+    if not only and not shards:
+        return None
+    selected = {each.run_id for each in (runs_named(plan, only) if only else plan.runs)}
+    for shard in shards:
+        selected &= {each.run_id for each in shard.runs(plan)}
+    own = [word for pair in options if pair[0] in ("--only", "--shard") for word in pair]
+    return Selection(frozenset(selected), words=tuple(own))
 
 
 def runs_in_cells(plan: Plan, conditions: Iterable[str], option: str = "--cell") -> list[Run]:
@@ -106,7 +126,7 @@ def _no_such_value(plan: Plan, condition: str, axis: Axis, option: str) -> Mista
     return Mistake(f"{option} {condition}: no run of this sweep has this {axis.name}", expected, fix)
 
 
-def _nearest_value(plan: Plan, condition: str) -> str:
+def _nearest_value(plan: PlanFile[Any], condition: str) -> str:
     """How to fix a misspelt name in a condition KEY=VALUE; "" for other values."""
     key, _, value = condition.partition("=")
     axis = BY_NAME.get(key)
@@ -149,7 +169,7 @@ class Shard:
         """The shard as a part of a directory's name, such as 2of8."""
         return f"{self.number}of{self.count}"
 
-    def runs(self, plan: Plan) -> list[Run]:
+    def runs(self, plan: PlanFile[Any]) -> list[Run]:
         """Its runs; each run of a plan is in one of the shards.
 
         On the exact clock a run does not depend on the machine, so runs are dealt out in their order, and all shards

@@ -39,6 +39,7 @@ from owlt.orchestrator.sweep.supervisor import Workers, supervise, uncertified
 from owlt.results.files import FAILURE_NAME
 from owlt.results.judgements import doubts_of
 from owlt.results.lock import locked, require_free
+from owlt.results.operator import keep_options
 from owlt.results.plain_files import DISK_IS_FULL
 from owlt.results.record import NOT_DELIVERED, Outcome, ReasonCode, RunRecord
 from owlt.results.recorded_runs import RUNS, Recorded, read_recorded, recorded_directories, standing
@@ -218,6 +219,9 @@ def perform_plan(start: Start, observe: BeginObserving, perform: Supervise = sup
         if selection and selection.again:
             note_seeds(directory, selection.run_ids, selection.new_seeds)
             _set_aside(directory, selection.run_ids)
+        else:
+            guests = ["--guests", str(start.guests)] if start.guests else []
+            keep_options(directory, [*(selection.words if selection else ()), *guests])
         recorded = _recorded(plan, directory)
         for warning in recorded.warnings:
             warn(warning)

@@ -1,7 +1,9 @@
-"""What an operator leaves in a results directory while a sweep runs: a pause, and a note."""
+"""What an operator leaves in a results directory: a pause, a note, and the options of the latest start."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from owlt.inputs.mistake import Invalid, Mistake
@@ -13,6 +15,11 @@ NOTE_NAME = "note.txt"
 MOST_NOTE = 2000
 """Characters."""
 _BYTES_A_CHARACTER = 4
+OPTIONS_NAME = "options.json"
+"""The options of the latest start that its resumption needs too, as words of a command line."""
+KEPT_OPTIONS = ("--only", "--shard", "--guests")
+"""Only these are kept, and read: results may come from somebody else, and other options start programs."""
+_MOST_OPTIONS_BYTES = 1_000_000
 
 
 def paused_since_s(results: Path) -> float | None:
@@ -54,6 +61,26 @@ def write_note(results: Path, text: str) -> None:
         write_whole(results / NOTE_NAME, note + "\n")
         return
     remove(results / NOTE_NAME)
+
+
+def keep_options(results: Path, words: Sequence[str]) -> None:
+    """Keep the options of a start, in place of those of an earlier one. Raises OSError."""
+    if words:
+        write_whole(results / OPTIONS_NAME, json.dumps([*words]) + "\n")
+    else:
+        remove(results / OPTIONS_NAME)
+
+
+def kept_options(results: Path) -> list[str]:
+    """The options of the latest start; [] for all runs, and for a file that `keep_options` has not written."""
+    try:
+        words = json.loads(read_plain_text(results / OPTIONS_NAME, _MOST_OPTIONS_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return []
+    if not isinstance(words, list) or len(words) % 2 or not all(isinstance(word, str) for word in words):
+        return []
+    are_known = all(name in KEPT_OPTIONS for name in words[::2])
+    return words if are_known and not any(value.startswith("-") for value in words[1::2]) else []
 
 
 def _plain(text: str) -> str:

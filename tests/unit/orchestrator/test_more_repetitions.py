@@ -28,6 +28,12 @@ def test_fewer_repetitions_are_refused_with_the_number_now() -> None:
         with_repetitions(small_plan(), 1)
 
 
+def test_a_sweep_with_adaptive_repetitions_is_resumed_with_its_largest_number() -> None:
+    plan = small_plan(repetitions={"at_least": 3, "at_most": 9, "until_interval_percent": 10})
+
+    assert with_repetitions(plan, 9) == plan
+
+
 def test_adaptive_repetitions_are_extended_in_the_sweep_file() -> None:
     rule = {"at_least": 3, "at_most": 9, "until_interval_percent": 10}
 

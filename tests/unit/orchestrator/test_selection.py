@@ -18,10 +18,11 @@ from owlt.orchestrator.commands.progress import SweepProgress
 from owlt.orchestrator.commands.run import extend_again, retry_again, select, warnings
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run
-from owlt.orchestrator.planning.selection import Selection, new_seeds, runs_in_cells, runs_named
+from owlt.orchestrator.planning.selection import Selection, new_seeds, runs_in_cells, runs_named, selected_by
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.run.task import Task
 from owlt.orchestrator.sweep.campaign import Performed, Start, perform_plan
+from owlt.results.operator import kept_options
 from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import read_recorded
 from tests.unit.orchestrator.small_sweep import launched, runs_done, small_plan, small_workers
@@ -81,6 +82,17 @@ def test_only_the_channels_of_selected_runs_are_certified(tmp_path: Path) -> Non
     perform(small_workers(plan), tmp_path, Selection(frozenset({run.run_id})))
 
     assert [path.stem for path in (tmp_path / "certificates").iterdir()] == [run.channel_key]
+
+
+def test_a_start_keeps_the_options_that_select_its_runs_and_a_retry_leaves_them(tmp_path: Path) -> None:
+    plan = small_plan()
+    selection = selected_by(plan, ["--shard", "1/2"])
+    assert selection is not None
+
+    perform(small_workers(plan), tmp_path, selection)
+    perform(small_workers(plan), tmp_path, Selection(frozenset({min(selection.run_ids)}), again=True))
+
+    assert kept_options(tmp_path)[:2] == ["--shard", "1/2"]
 
 
 def test_a_run_that_is_performed_again_keeps_its_earlier_attempt(tmp_path: Path) -> None:

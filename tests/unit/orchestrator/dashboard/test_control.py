@@ -15,15 +15,16 @@ import pytest
 from flask.testing import FlaskClient
 
 from owlt.emulator.certification.certificate import Check
+from owlt.inputs.sweep import Adaptive
 from owlt.orchestrator.dashboard.answers import EVERY_S, Answers, SoFar
 from owlt.orchestrator.dashboard.app import new_app
 from owlt.orchestrator.dashboard.index import Directories, SweepIndex
 from owlt.orchestrator.dashboard.packet_views import PacketViews
 from owlt.orchestrator.dashboard.protection import Token
-from owlt.orchestrator.dashboard.retrying import RESUMED, Retries
+from owlt.orchestrator.dashboard.retrying import RESUMED, Retries, owlt_resume
 from owlt.orchestrator.dashboard.sweep_content import LOAD_EVERY_S, MachineLoad, channels_of
 from owlt.results.lock import locked
-from owlt.results.operator import MOST_NOTE, paused_since_s, read_note
+from owlt.results.operator import MOST_NOTE, OPTIONS_NAME, keep_options, kept_options, paused_since_s, read_note
 from tests.unit.orchestrator.dashboard.conftest import SMALL, TOKEN, Client, Clock, Shown
 from tests.unit.reports.conftest import change_record, sweep, write_certificates, write_results
 
@@ -115,6 +116,73 @@ def test_a_sweep_that_was_stopped_is_resumed_with_its_repetitions(
         latest.process.wait(60)
 
     assert ("Resume" in shown, started) == (bool(expected), expected)
+
+
+def stopped(tmp_path: Path, **changes: Any) -> Path:
+    return write_results(tmp_path / "small", SMALL.model_copy(update=changes), skip=lambda run: run.repetition > 1)
+
+
+def test_a_stopped_sweep_with_adaptive_repetitions_can_be_resumed(tmp_path: Path, shown: Shown) -> None:
+    rule = Adaptive(at_least=2, at_most=9, until="decided")
+    client = shown(stopped(tmp_path, repetitions=rule))
+    client.get(f"/?token={TOKEN}")
+
+    assert buttons(client) == ["Resume", "Keep the note"]
+
+
+def test_a_sweep_is_resumed_with_the_selection_of_its_latest_start(tmp_path: Path) -> None:
+    results = stopped(tmp_path)
+    keep_options(results, ["--only", "implementation=cfdp", "--guests", "1"])
+
+    assert owlt_resume(results, 3)[2:] == [
+        *("extend", str(results), "--to", "3"),
+        *("--only", "implementation=cfdp", "--guests", "1"),
+    ]
+
+
+def test_the_page_names_the_selection_that_is_resumed(tmp_path: Path, shown: Shown) -> None:
+    results = stopped(tmp_path)
+    keep_options(results, ["--only", "implementation=cfdp"])
+    client = shown(results)
+    client.get(f"/?token={TOKEN}")
+
+    assert "<code>--only implementation=cfdp</code>" in client.get(SWEEP).text
+
+
+def test_nothing_is_resumed_if_all_selected_runs_are_recorded(tmp_path: Path, shown: Shown) -> None:
+    results = stopped(tmp_path)
+    run_id = next(each.name for each in (results / "runs").iterdir() if each.name.endswith("_r1"))
+    keep_options(results, ["--only", run_id])
+    client = shown(results)
+    client.get(f"/?token={TOKEN}")
+
+    assert buttons(client) == ["Keep the note"]
+
+
+def test_a_stopped_sweep_on_a_lab_rig_shows_the_command_that_resumes_it(tmp_path: Path, shown: Shown) -> None:
+    results = stopped(tmp_path, rig="lab", clock="real")
+    keep_options(results, ["--shard", "1/2"])
+    client = shown(results)
+    client.get(f"/?token={TOKEN}")
+
+    assert f"owlt extend {results} --to 3 --shard 1/2 --rig INVENTORY" in client.get(SWEEP).text
+
+
+@pytest.mark.parametrize(
+    "written",
+    ['["--on-end", "touch x"]', '["--only"]', '["--only", "--on-end=x"]', '{"--only": 1}', "[1, 2]", "[", '"--only x"'],
+)
+def test_options_that_owlt_does_not_keep_are_not_read(tmp_path: Path, written: str) -> None:
+    (tmp_path / OPTIONS_NAME).write_text(written)
+
+    assert kept_options(tmp_path) == []
+
+
+def test_a_start_of_the_whole_sweep_keeps_no_options(tmp_path: Path) -> None:
+    keep_options(tmp_path, ["--shard", "1/2"])
+    keep_options(tmp_path, [])
+
+    assert kept_options(tmp_path) == []
 
 
 def test_a_sweep_that_is_complete_cannot_be_resumed(tmp_path: Path, shown: Shown) -> None:
