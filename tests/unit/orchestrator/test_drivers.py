@@ -117,3 +117,20 @@ def test_the_modules_that_drivers_share_are_compiled_with_each() -> None:
         assert isinstance(installable.recipe, Driver)
         files = driver_files(installable.recipe)
         assert {Path(*path.parts[-3:]) for path in files if path.parent.name == "drivers"} == shared
+
+
+def test_the_default_set_gives_ngtcp2_nothing_of_the_channel() -> None:
+    assert file_of("ngtcp2", "receiver", "options", settings="default").split() == []
+    assert file_of("ngtcp2", "receiver", "windows", settings="default").split() == []
+
+
+def test_the_set_for_deep_space_gives_ngtcp2_the_round_trip_of_the_channel() -> None:
+    options = file_of("ngtcp2", "sender", "options").split()
+
+    assert options == ["--initial-rtt=1200000ms", "--timeout=1000h", "--handshake-timeout=1000h", "--no-pmtud"]
+
+
+def test_a_window_is_given_to_ngtcp2_for_the_stream_and_the_connection_alike() -> None:
+    windows = file_of("ngtcp2", "receiver", "windows", settings="default", flow_window="1M").split()
+
+    assert windows == ["--max-data=1M", "--max-stream-data-bidi-local=1M", "--max-window=1M", "--max-stream-window=1M"]
