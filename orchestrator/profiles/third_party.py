@@ -225,8 +225,8 @@ def driver_files(recipe: Driver) -> list[Path]:
 
 
 def python_driver(driver: str) -> Path:
-    """The program of a driver in Python: it has the name of its folder."""
-    return (PACKAGE / "agents" / "drivers" / driver / Path(driver).name).resolve()
+    """The program of a driver in Python."""
+    return (PACKAGE / "agents" / "drivers" / driver / f"owlt-{Path(driver).name}").resolve()
 
 
 def lock_path(recipe: Pypi) -> Path:

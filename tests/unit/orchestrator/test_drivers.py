@@ -64,7 +64,7 @@ def test_a_driver_needs_the_compiler_that_its_manifest_needs(installable: Instal
     assert manifest["package"]["rust-version"] == installable.recipe.minimum_compiler
 
 
-@pytest.mark.parametrize("name", QUIC)
+@pytest.mark.parametrize("name", [*QUIC, "cfdp-rs"])
 def test_a_profile_gives_the_options_that_its_driver_has(name: str) -> None:
     (installable,) = [each for each in DRIVEN if each.name == name]
     assert isinstance(installable.recipe, Driver)

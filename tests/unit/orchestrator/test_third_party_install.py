@@ -423,12 +423,14 @@ def locked(wheel: Path, digest: str = "", **changes: str) -> Installable:
     """The package of a wheel, as one to install; `digest` replaces the wheel's SHA-256 in the lock file."""
     lock = wheel.parent / "mine.lock"
     lock.write_text(f"mine==1.0 --hash=sha256:{digest or hashlib.sha256(wheel.read_bytes()).hexdigest()}\n")
-    return an_installable(recipe={"kind": "pypi", "lock": str(lock), "version": "1.0", **changes})
+    programs = ["owlt-mine" if changes else "mine"]
+    return an_installable(recipe={"kind": "pypi", "lock": str(lock), "version": "1.0", **changes}, programs=programs)
 
 
 def printed(installable: Installable) -> str:
     """What the installed program prints."""
-    return subprocess.run([home(installable) / "bin" / "mine"], capture_output=True, text=True, check=True).stdout
+    program = home(installable) / "bin" / installable.programs[0]
+    return subprocess.run([program], capture_output=True, text=True, check=True).stdout
 
 
 def test_a_python_package_gets_an_environment_of_its_own(wheel: Path) -> None:
@@ -455,7 +457,7 @@ def test_an_environment_that_is_seen_at_another_place_works_there(wheel: Path, t
 def test_a_driver_is_run_by_the_interpreter_of_the_environment(wheel: Path, tmp_path: Path) -> None:
     driver = tmp_path / "mine"
     driver.mkdir()
-    (driver / "mine").write_text("import mine, sys\nprint(mine.__name__, sys.prefix)\n")
+    (driver / "owlt-mine").write_text("import mine, sys\nprint(mine.__name__, sys.prefix)\n")
     installable = locked(wheel, driver=str(driver))
 
     installed(installable)
@@ -466,10 +468,10 @@ def test_a_driver_is_run_by_the_interpreter_of_the_environment(wheel: Path, tmp_
 def test_a_changed_driver_is_installed_again(wheel: Path, tmp_path: Path) -> None:
     driver = tmp_path / "mine"
     driver.mkdir()
-    (driver / "mine").write_text("print(1)\n")
+    (driver / "owlt-mine").write_text("print(1)\n")
     installable = locked(wheel, driver=str(driver))
     installed(installable)
-    (driver / "mine").write_text("print(2)\n")
+    (driver / "owlt-mine").write_text("print(2)\n")
 
     assert not is_installed(installable)
     installed(installable)
