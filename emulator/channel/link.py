@@ -351,6 +351,7 @@ class LinkSpec(Value):
             "pattern: {packets: [0, 7, 42]}",
             label="errors",
             column=RunColumn("packets or bits with errors that are listed one by one, as JSON", "error_pattern"),
+            drawn_by="program",
         ),
     ] = None
 
@@ -494,8 +495,7 @@ class LinkSpec(Value):
     @property
     def draws(self) -> bool:
         """True if there are random choices, so that a seed has an effect."""
-        flips_a_bit_somewhere = self.pattern and self.pattern.packets and self.error_effect == "flip"
-        return bool(self._drawn_by("netem", "program") or flips_a_bit_somewhere)
+        return self._drawn_by("netem", "program")
 
     def has(self, name: str) -> bool:
         """Return whether a field has another value than its default."""
@@ -503,9 +503,15 @@ class LinkSpec(Value):
 
     def _drawn_by(self, *sources: str) -> bool:
         return any(
-            row.drawn_by in sources and self.has(name) and getattr(getattr(self, name), "draws", True)
-            for name, row in impairments().items()
+            row.drawn_by in sources and self.has(name) and self._draws(name) for name, row in impairments().items()
         )
+
+    def _draws(self, name: str) -> bool:
+        """Whether the value of a field that may make random choices does. A listed packet is dropped, or has a bit
+        flipped that the seed chooses; a listed bit is flipped."""
+        if name == "pattern":
+            return bool(self.pattern and self.pattern.packets and self.error_effect == "flip")
+        return bool(getattr(getattr(self, name), "draws", True))
 
     def to_wire(self) -> dict[str, Any]:
         """Return the link as it is written; default values are omitted."""

@@ -74,7 +74,7 @@ CHANCE = (
         f"{way}_{name}"
         for way in ("forward", "reverse")
         for name, key in LINK_FIELDS.items()
-        if impairments()[key].drawn_by or name == "error_pattern"  # it flips a bit that the seed chooses
+        if impairments()[key].drawn_by
     ),
 )
 """The columns with a value where a channel makes random choices, or may make them later."""
