@@ -36,6 +36,9 @@ MOST_EXACT = 40
 MOST_REPETITIONS = 1000
 """The largest number of needed repetitions that is stated: a difference that needs more does not matter."""
 ROUNDING = 1e-9
+TIED = 1e-3
+"""Ratios whose relative difference is smaller count as equal where the spread of an order is estimated: runs at one
+level differ by microseconds, and their order at random would hide the distance between two levels."""
 
 Name = TypeVar("Name", bound=Hashable)
 Position = Literal["take", "undecided", "excluded"]
@@ -268,7 +271,7 @@ def _spread(ratios: NDArray[np.float64], middle: float) -> tuple[float, float]:
     if not 0 < middle < inf:
         middle = 1.0
     with np.errstate(invalid="ignore"):
-        below, not_above = ratios < middle * (1 - ROUNDING), ratios <= middle * (1 + ROUNDING)
+        below, not_above = ratios < middle * (1 - TIED), ratios <= middle * (1 + TIED)
     not_above |= np.isnan(ratios)
     widest = (0.0, inf)
     for side in (below, not_above):  # ratios at the middle belong to one side or the other: the larger spread counts

@@ -71,6 +71,16 @@ SITUATIONS = (
     Situation(
         "ten, one of them best", {"a": values(1, 1, 12), **same(*"bcdefghij", runs=values(0.8, 1, 12))}, take="a"
     ),
+    Situation(
+        "two levels apart, the runs at a level differ by microseconds, one run of the better at the lower level",
+        {
+            "a": [0.946, 1.365, *[1.366] * 7, *[1.367] * 4, 1.368],
+            "b": [*[0.939] * 8, *[0.94] * 6],
+            **same(*"cdefghi", runs=values(0.307, 0.04, 14)),
+        },
+        take="a",
+        margin=0.05,
+    ),
     # Ties
     Situation("the same runs", same("a", "b", runs=values(1, 0.5, THIRTY)), take="ab"),
     Situation(
@@ -244,6 +254,10 @@ SHAPES = (
     Shape("20 %", lambda rng, n: rng.normal(0, 0.2, n)),
     Shape("to one side", lambda rng, n: (np.log(2) - rng.exponential(1, n)) * 0.15),
     Shape("rounds", lambda rng, n: -np.log1p(rng.binomial(3, 0.3, n) / 5)),
+    Shape(
+        "two levels and microseconds",
+        lambda rng, n: np.where(rng.random(n) < 0.2, -0.37, 0.0) + rng.normal(0, 0.0003, n),
+    ),
     Shape("rare slow runs", lambda rng, n: np.where(rng.random(n) < 0.15, -0.9, 0.0)),
 )
 RATIOS = (1.0, 1.0, 0.995, 0.98, 0.95, 0.8, 0.6)
