@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from statistics import median
 from typing import NamedTuple
@@ -105,11 +105,9 @@ def _others(first: _Named, criterion: Criterion) -> list[str]:
                 undecided[each.name] = undecided.get(each.name, 0) + 1
             elif each.relation == "worse" and each.behind is not None:
                 behind.setdefault(each.name, []).append(each.behind)
-    parts = [f"{name} in {number}{'' if place else ' of them'}" for place, (name, number) in enumerate(ties.items())]
-    sentences = [f"As good: {listed(parts[:MOST_CHOICES])}."] if parts else []
+    sentences = [f"As good: {_counted(ties)}."] if ties else []
     if undecided and len(first.verdicts) > 1:
-        open_in = [f"{name} in {number}" for name, number in undecided.items()]
-        sentences.append(f"Whether others are as good is undecided: {listed(open_in[:MOST_CHOICES])} of them.")
+        sentences.append(f"Undecided whether as good: {_counted(undecided)}.")
     never = {name: shares for name, shares in behind.items() if name not in ties}
     if criterion.is_share or not never:
         return sentences
@@ -124,6 +122,18 @@ def _others(first: _Named, criterion: Criterion) -> list[str]:
     if len(shares) > MOST_CHOICES and amount and typical and amount != typical:
         amount = f"typically {typical} ({amount.removesuffix(f' {criterion.worse}')})"
     return [*sentences, f"{who} {verb} {amount}."] if amount else sentences
+
+
+def _counted(cells: Mapping[str, int]) -> str:
+    """Names with their numbers of cells, those with the same number together, the largest number first."""
+    by_number: dict[int, list[str]] = {}
+    for name in sorted(cells, key=lambda name: -cells[name])[:MOST_NAMED]:
+        by_number.setdefault(cells[name], []).append(name)
+    parts = [
+        f"{listed(names)} in {number}{'' if place else ' of them'}"
+        for place, (number, names) in enumerate(by_number.items())
+    ]
+    return "; ".join(parts)
 
 
 def _best_or_close(criterion: Criterion, margin: float) -> str:
