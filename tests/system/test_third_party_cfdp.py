@@ -12,7 +12,7 @@ import pytest
 
 from owlt.orchestrator.own_directories import third_party_directory
 from tests.conftest import require, require_command
-from tests.system.sweeps import RECORDED, differences, perform, records
+from tests.system.sweeps import RECORDED, SAME_MOMENT_NS, capture_differences, perform, records
 
 GRID = {
     "implementations": ["pycfdp", "pycfdp-to-cfdp", "cfdp-to-pycfdp"],
@@ -71,7 +71,8 @@ def test_the_same_seed_gives_the_same_packets(results: Path, directory: Path) ->
 
     assert len(records(directory / "again")) == 4
     for run_id in records(directory / "again"):
-        assert differences(results / "runs" / run_id, directory / "again" / "runs" / run_id) == [], run_id
+        first, second = (place / "runs" / run_id for place in (results, directory / "again"))
+        assert capture_differences(first, second, SAME_MOMENT_NS) == [], run_id
 
 
 def test_a_gap_that_no_datagram_holds_ends_the_sender_as_its_profile_says(directory: Path) -> None:
