@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from owlt.agents.contract.implementation import load_implementation
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.conversations import (
     MOST_TALKS,
@@ -265,7 +264,7 @@ def implementations_on(session: Session) -> list[str]:
     """The implementations shipped with owlt whose default ports include a port of the session."""
     names = []
     for path in implementation_files():
-        implementation = load_implementation(path)
+        implementation = find_implementation(str(path))
         try:
             ports = implementation.session_by_default
         except KeyError:
