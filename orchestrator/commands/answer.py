@@ -63,7 +63,7 @@ def answer(
     chosen = _chosen(result, criterion or (DELIVERY_SLUG if within else ""))
     printer = Printer(as_json)
     printer.json(_json_value(result, chosen))
-    printer.text(f"{chosen.headline} {chosen.certainty}".rstrip())
+    printer.text(f"{chosen.headline.text} {chosen.certainty}".rstrip())
     printer.text(result.sureness)
     for region in chosen.regions:
         cells = len(region.region.verdicts)
@@ -116,7 +116,7 @@ def _json_value(result: Answer, chosen: CriterionAnswer) -> dict[str, Any]:
         "criterion": chosen.criterion.slug,
         "unit": chosen.criterion.metric.unit,
         "margin": result.rule.margin,
-        "headline": chosen.headline,
+        "headline": chosen.headline.text,
         "certainty": chosen.certainty,
         "sureness": result.sureness,
         "summaries": [asdict(each) for each in chosen.summaries],

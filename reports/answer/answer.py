@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from owlt.reports.answer.regions import Dimension, Region, dimensions_of, regions_of
 from owlt.reports.answer.sentences import (
+    Headline,
     difference_of,
     difference_text,
     headline,
@@ -140,7 +141,11 @@ def _amount(share: float, criterion: Criterion) -> str:
 def _undecided(verdict: Verdict, criterion: Criterion) -> str:
     best = verdict.standing(verdict.best) if verdict.best else None
     bound = None if best is None else best.behind_high
-    most = "" if bound is None else f": {verdict.best} is at most {_amount(bound, criterion)} behind the best"
+    most = ""
+    if bound is not None:
+        amount = _amount(bound, criterion)
+        behind = f"{amount} the value of" if amount.endswith("times") else f"{amount} behind"
+        most = f": {verdict.best}, the best so far, is at most {behind} whichever is the best"
     needed = [each.repetitions_needed for each in verdict.standings if each.repetitions_needed]
     more = f" ({max(needed)} repetitions would decide it if the differences are as large as measured)" if needed else ""
     return f"undecided between {listed(list(verdict.undecided))}{most}{more}"
@@ -176,7 +181,7 @@ class CriterionAnswer:
     """The answer by one criterion."""
 
     criterion: Criterion
-    headline: str
+    headline: Headline
     summaries: tuple[Summary, ...]
     regions: tuple[RegionAnswer, ...]
     verdicts: tuple[Verdict, ...]

@@ -25,20 +25,34 @@ MOST_CHOICES = 3
 """The most choices that the headline names."""
 
 
-def headline(criterion: Criterion, summaries: Sequence[Summary], regions: Sequence[Region], margin: float) -> str:
-    """The answer in a few sentences, from the regions: what to take where, and where that is undecided."""
+class Headline(NamedTuple):
+    """The answer in a few sentences: what to take where and where that is undecided, and how the others stand."""
+
+    choice: str
+    others: str
+    """"" if there is nothing to say about them."""
+
+    @property
+    def text(self) -> str:
+        """Both."""
+        return f"{self.choice} {self.others}".rstrip()
+
+
+def headline(criterion: Criterion, summaries: Sequence[Summary], regions: Sequence[Region], margin: float) -> Headline:
+    """The headline of the answer, from the regions."""
     cells = sum(len(region.verdicts) for region in regions)
     decided = _choices([region for region in regions if region.take and not region.is_undecided])
     undecided = _choices([region for region in regions if region.is_undecided])
     if criterion.is_share and _all_delivered(regions):
-        return f"Each implementation delivered every file{criterion.within}: no difference is seen."
+        return Headline(f"Each implementation delivered every file{criterion.within}: no difference is seen.", "")
     if not decided and not undecided:
-        return "No implementation delivered more than half of its files in any cell."
+        return Headline("No implementation delivered more than half of its files in any cell.", "")
     sentences = []
+    others: list[str] = []
     if decided:
         first, *rest = decided
         sentences.append(_recommended_first(first, criterion, cells, len(summaries), margin))
-        sentences += _others(first, criterion)
+        others = _others(first, criterion, is_everywhere=first.cells == cells)
         if rest:
             named = [f"{either(each.names)} in {_number_of(each)}" for each in rest[:MOST_CHOICES]]
             more = sum(each.cells for each in rest[MOST_CHOICES:])
@@ -52,7 +66,7 @@ def headline(criterion: Criterion, summaries: Sequence[Summary], regions: Sequen
         for each in failures
         if each.name in named_first and each.undelivered
     ]
-    return " ".join(sentences)
+    return Headline(" ".join(sentences), " ".join(others))
 
 
 def _all_delivered(regions: Sequence[Region]) -> bool:
@@ -86,12 +100,11 @@ def _recommended_first(first: _Named, criterion: Criterion, cells: int, implemen
     who = (
         "any of them: each has" if is_any else f"{either(first.names)}: {'each' if len(first.names) > 1 else 'it'} has"
     )
-    named = f" ({'; '.join(first.places)})" if len(first.places) < MOST_CHOICES and all(first.places) else ""
-    where = f"in all {cells} cells" if first.cells == cells else f"in {first.cells} of {cells} cells{named}"
+    where = f"in all {cells} cells" if first.cells == cells else f"in {first.cells} of {cells} cells{_place([first])}"
     return f"Take {who} {_best_or_close(criterion, margin)}, {'here' if cells == 1 else where}."
 
 
-def _others(first: _Named, criterion: Criterion) -> list[str]:
+def _others(first: _Named, criterion: Criterion, is_everywhere: bool) -> list[str]:
     """How the others stand where the first choice is to be taken: which tie in some of the cells, and how far behind
     those are that never do."""
     ties: dict[str, int] = {}
@@ -105,9 +118,10 @@ def _others(first: _Named, criterion: Criterion) -> list[str]:
                 undecided[each.name] = undecided.get(each.name, 0) + 1
             elif each.relation == "worse" and each.behind is not None:
                 behind.setdefault(each.name, []).append(each.behind)
-    sentences = [f"As good: {_counted(ties)}."] if ties else []
-    if undecided and len(first.verdicts) > 1:
-        sentences.append(f"Undecided whether as good: {_counted(undecided)}.")
+    cells = len(first.verdicts)
+    sentences = [f"As good: {_counted(ties, cells)}."] if ties else []
+    if undecided and cells > 1:
+        sentences.append(f"Undecided whether as good: {_counted(undecided, cells)}.")
     never = {name: shares for name, shares in behind.items() if name not in ties}
     if criterion.is_share or not never:
         return sentences
@@ -121,16 +135,18 @@ def _others(first: _Named, criterion: Criterion) -> list[str]:
     typical = _range(median(shares), median(shares), criterion)
     if len(shares) > MOST_CHOICES and amount and typical and amount != typical:
         amount = f"typically {typical} ({amount.removesuffix(f' {criterion.worse}')})"
-    return [*sentences, f"{who} {verb} {amount}."] if amount else sentences
+    of_first = f"{either(first.names)} {'is' if len(first.names) == 1 else 'are'}"
+    where = "" if is_everywhere else f" where {of_first} to be taken"
+    return [*sentences, f"{who} {verb} {amount}{where}."] if amount else sentences
 
 
-def _counted(cells: Mapping[str, int]) -> str:
+def _counted(cells: Mapping[str, int], total: int) -> str:
     """Names with their numbers of cells, those with the same number together, the largest number first."""
     by_number: dict[int, list[str]] = {}
     for name in sorted(cells, key=lambda name: -cells[name])[:MOST_NAMED]:
         by_number.setdefault(cells[name], []).append(name)
     parts = [
-        f"{listed(names)} in {number}{'' if place else ' of them'}"
+        f"{listed(names)} in {number}{'' if place else f' of the {total} cells'}"
         for place, (number, names) in enumerate(by_number.items())
     ]
     return "; ".join(parts)
@@ -146,10 +162,11 @@ def _best_or_close(criterion: Criterion, margin: float) -> str:
 
 def _undecided(choices: Sequence[_Named], criterion: Criterion, cells: int, is_all: bool) -> str:
     number = sum(each.cells for each in choices)
-    names = [name for each in choices for verdict in each.verdicts for name in verdict.candidates]
-    names = sorted(set(names), key=lambda name: (-names.count(name), names.index(name)))
+    candidates = [name for each in choices for verdict in each.verdicts for name in verdict.candidates]
+    in_order = [*choices[0].names, *candidates]
+    names = sorted(set(candidates), key=lambda name: (-candidates.count(name), in_order.index(name)))
     if not is_all:
-        return f"Undecided in {_cells(number)}: {either(names)}."
+        return f"Undecided in {_cells(number)}{_place(choices)}: {either(names)}."
     where = "" if cells == 1 else f" in all {number} cells" if number == cells else f" in {_cells(number)}"
     (first, *_) = choices
     best = first.verdicts[0].best if cells == 1 else first.names[0]
@@ -170,8 +187,13 @@ def _at_most_behind(standing: Standing, criterion: Criterion) -> str:
 
 def _number_of(choice: _Named) -> str:
     """The number of cells of a choice, and its place if it has one."""
-    place = f" ({choice.places[0]})" if len(choice.places) == 1 and choice.places[0] else ""
-    return f"{_cells(choice.cells)}{place}"
+    return f"{_cells(choice.cells)}{_place([choice])}"
+
+
+def _place(choices: Sequence[_Named]) -> str:
+    """The place of choices that have one region together: " (1250 ms, PER 0.01)"; "" for several regions."""
+    places = [place for choice in choices for place in choice.places]
+    return f" ({places[0]})" if len(places) == 1 and places[0] else ""
 
 
 def _cells(number: int) -> str:
@@ -201,7 +223,8 @@ def sureness(cells: Sequence[Cell], rule: Rule) -> str:
 
 
 def _runs(samples: Sequence[Sample], most: int) -> str:
-    return f"{most} runs" if all(sample.tried == most for sample in samples) else f"Up to {most} runs"
+    least = min(sample.tried for sample in samples)
+    return f"{most} runs" if least == most else f"{least} to {most} runs"
 
 
 def region_sentences(region: Region, criterion: Criterion) -> list[str]:
@@ -290,7 +313,8 @@ def _difference(region: Region, name: str, criterion: Criterion) -> str:
     worse = [share for share, own, _ in pairs if own.relation == "worse"]
     if 0 < len(worse) < len(pairs):
         return f"{name} {criterion.verb} {_partly(pairs, worse, criterion)}"
-    interval = _interval_of([own for _, own, _ in pairs], criterion) if worse else " (undecided)"
+    standings = [own for _, own, _ in pairs]
+    interval = _interval_of(standings, criterion) if worse else _open(standings)
     return f"{name} {criterion.verb} {amount}{_farthest_place(pairs)}{interval}"
 
 
@@ -303,7 +327,17 @@ def _partly(pairs: Sequence[tuple[float, Standing, Point]], worse: Sequence[floa
     )
     elsewhere = _range(0, max(shares), criterion)
     phrase = f"{shown} in {len(worse)} of {len(pairs)} cells"
-    return f"{phrase}, elsewhere {elsewhere}{_farthest_place(rest)} (undecided)" if elsewhere else phrase
+    if not elsewhere:
+        return phrase
+    return f"{phrase}, elsewhere {elsewhere}{_farthest_place(rest)}{_open([own for _, own, _ in rest])}"
+
+
+def _open(standings: Sequence[Standing]) -> str:
+    """What is known of differences that are not shown to be too large: they are small enough, or that is undecided."""
+    undecided = sum(each.relation == "undecided" for each in standings)
+    if not undecided:
+        return " (as good)"
+    return " (undecided)" if undecided == len(standings) else f" (undecided in {undecided}, else as good)"
 
 
 def _farthest_place(pairs: Sequence[tuple[float, Standing, Point]]) -> str:

@@ -60,7 +60,7 @@ class Metric:
 
     def text(self, value: float) -> str:
         """A value, or a statistic of values, as tables show it."""
-        return number_text(value) if self.kind == "count" else measured_text(value)
+        return number_text(round(value, 2)) if self.kind == "count" else measured_text(value)
 
     def scaled(self, greatest: float) -> Metric:
         """The metric in the unit for values up to this one, given in its present unit: kbit/s below 1 Mbit/s."""

@@ -17,6 +17,7 @@ from owlt.reports.answer.regions import map_of, regions_of
 from owlt.reports.answer.sentences import next_text, spread_text, value_text
 from owlt.reports.answer.verdicts import Verdict, verdicts
 from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Point, Sample
+from owlt.reports.comparison.choice import Rule
 from owlt.reports.comparison.estimates import Level
 from owlt.reports.results.columns import NOT_RUN
 from tests.unit.reports.conftest import few, measured_row, page_text, write_results
@@ -108,7 +109,9 @@ def test_a_file_that_is_delivered_too_late_does_not_count_as_delivered() -> None
     answer = answer_of([cell({"ltp": FAST * 3, "norm": SLOWER * 3})], within_s=7.0)  # 8 Mbit take 5.8 s and 8.6 s
     assert answer is not None
 
-    assert answer.by_criterion[-1].headline.startswith("Take ltp: it has the highest probability of delivery within 7")
+    assert answer.by_criterion[-1].headline.text.startswith(
+        "Take ltp: it has the highest probability of delivery within 7"
+    )
 
 
 def test_of_packets_the_fewest_are_best() -> None:
@@ -181,13 +184,13 @@ def test_too_few_runs_recommend_nothing_and_name_all_that_are_not_excluded() -> 
         "Undecided: ltp, norm or cfdp (within 24 % of each other): 235.0 to 310.0 kbit/s (n = 4).",
         "7 repetitions would decide it if the differences are as large as measured.",
     )
-    assert answer.headline == "Undecided: ltp, norm or cfdp may have the highest goodput; ltp has it so far."
+    assert answer.headline.text == "Undecided: ltp, norm or cfdp may have the highest goodput; ltp has it so far."
 
 
 def test_an_undecided_answer_says_how_far_its_best_may_be_behind() -> None:
     noisy = [1.0, 1.6, 1.2, 1.5, 0.9, 1.45, 1.1, 1.3, 1.4, 0.8]
 
-    assert by_goodput(cell({"ltp": noisy, "cfdp": scaled(noisy, 0.95)})).headline == (
+    assert by_goodput(cell({"ltp": noisy, "cfdp": scaled(noisy, 0.95)})).headline.text == (
         "Undecided: ltp or cfdp may have the highest goodput; "
         "ltp has it so far, and is at most 19 % slower than the best."
     )
@@ -197,7 +200,7 @@ def test_one_that_is_shown_to_be_the_best_is_recommended() -> None:
     answer = by_goodput(cell({"ltp": FAST, "norm": SLOWER}))
 
     assert answer.regions[0].sentences[0].startswith("Take ltp: ")
-    assert answer.headline == (
+    assert answer.headline.text == (
         "Take ltp: it has the highest goodput, or one within 1 % of it, here. norm is 32 % slower."
     )
 
@@ -205,7 +208,7 @@ def test_one_that_is_shown_to_be_the_best_is_recommended() -> None:
 def test_if_all_are_equivalent_everywhere_no_name_is_preferred() -> None:
     answer = by_goodput(cell({"ltp": FAST, "norm": FAST}), cell({"ltp": FAST, "norm": FAST}, delay_ms=25))
 
-    assert answer.headline == (
+    assert answer.headline.text == (
         "Take any of them: each has the highest goodput, or one within 1 % of it, in all 2 cells."
     )
 
@@ -213,7 +216,7 @@ def test_if_all_are_equivalent_everywhere_no_name_is_preferred() -> None:
 def test_a_tie_names_all_that_tie_in_the_headline_the_region_and_the_line() -> None:
     answer = by_goodput(cell({"saratoga": NARROW, "ltp": scaled(NARROW, 0.999), "cfdp": scaled(NARROW, 0.5)}))
 
-    assert answer.headline.startswith("Take saratoga or ltp: each has the highest goodput")
+    assert answer.headline.text.startswith("Take saratoga or ltp: each has the highest goodput")
     assert answer.regions[0].sentences[0].startswith("Take saratoga or ltp (within 0.1 % of each other)")
     assert answer.lines[0].names == ("saratoga", "ltp")
 
@@ -223,17 +226,19 @@ def test_the_headline_names_the_implementation_of_the_largest_region() -> None:
     cells = [cell(tie, 25), cell({"cfdp": NARROW, "ltp": scaled(NARROW, 1.2)}, 250), cell(tie, 1250)]
     answer = by_goodput(*cells)
 
-    assert answer.headline.startswith("Take ltp: it has the highest goodput, or one within 1 % of it, in all 3 cells.")
+    assert answer.headline.text.startswith(
+        "Take ltp: it has the highest goodput, or one within 1 % of it, in all 3 cells."
+    )
     assert [region.region.take for region in answer.regions] == [("ltp",)]
 
 
 def test_cells_that_are_undecided_are_counted_apart_from_the_recommendation() -> None:
     cells = [cell({"ltp": FAST, "norm": SLOWER}), cell({"ltp": FAST, "norm": [0.4, 2.6] * 5}, 25)]
 
-    assert by_goodput(*cells).headline == (
+    assert by_goodput(*cells).headline.text == (
         "Take ltp: it has the highest goodput, or one within 1 % of it, in 1 of 2 cells "
-        "(1250 ms). norm is 32 % slower. "
-        "Undecided in 1 cell: norm or ltp."
+        "(1250 ms). Undecided in 1 cell (25 ms): ltp or norm. "
+        "norm is 32 % slower where ltp is to be taken."
     )
 
 
@@ -254,6 +259,31 @@ def test_a_cell_is_described_with_values_differences_and_their_interval() -> Non
     assert second == "norm is 32 % slower (29 to 36 %)."
 
 
+def test_a_small_difference_of_one_that_is_as_good_is_not_called_undecided() -> None:
+    far = cell({"ltp": NARROW, "norm": scaled(NARROW, 0.5)}, delay_ms=25)
+    near = cell({"ltp": NARROW, "norm": scaled(NARROW, 0.98)}, delay_ms=1250)
+    answer = answer_of([far, near], Rule(margin=0.05))
+    assert answer is not None
+    (region,) = answer.by_criterion[0].regions
+
+    assert region.sentences[1] == "norm is 50 % slower in 1 of 2 cells, elsewhere up to 2 % slower (as good)."
+
+
+def test_runs_of_cells_with_different_numbers_of_repetitions_are_a_range() -> None:
+    cells = [cell({"ltp": FAST, "norm": SLOWER}), cell({"ltp": FAST[:7], "norm": SLOWER[:7]}, 25)]
+
+    assert whole(*cells).sureness.startswith("7 to 10 runs of each in a cell.")
+
+
+def test_an_undecided_cell_names_first_the_implementation_that_the_headline_recommends() -> None:
+    noisy = [1.0, 1.6, 1.2, 1.5, 0.9, 1.45, 1.1, 1.3, 1.4, 0.8]
+    cells = [cell({"ltp": FAST, "norm": SLOWER}), cell({"ltp": scaled(noisy, 0.98), "norm": noisy}, 25)]
+    answer = by_goodput(*cells)
+
+    assert "Undecided in 1 cell (25 ms): ltp or norm." in answer.headline.choice
+    assert answer.lines[0].names == ("ltp", "norm")
+
+
 def test_undelivered_files_are_stated() -> None:
     (region,) = by_goodput(cell({"ltp": FAST, "blast": [9.0, *[None] * 9]})).regions
 
@@ -264,17 +294,17 @@ def test_the_headline_says_what_to_take_and_where_it_is_behind() -> None:
     cells = [cell({"ltp": FAST, "norm": SLOWER}, error_rate=rate) for rate in (0, 0.001)]
     cells.append(cell({"ltp": SLOWER, "norm": FAST}, error_rate=0.01))
 
-    assert by_goodput(*cells).headline == (
+    assert by_goodput(*cells).headline.text == (
         "Take ltp: it has the highest goodput, or one within 1 % of it, in 2 of 3 cells "
-        "(PER 0 and 0.001). norm is 32 % slower. "
-        "Elsewhere norm in 1 cell (PER 0.01)."
+        "(PER 0 and 0.001). Elsewhere norm in 1 cell (PER 0.01). "
+        "norm is 32 % slower where ltp is to be taken."
     )
 
 
 def test_the_headline_of_one_that_failed_states_its_failures() -> None:
     answer = by_goodput(cell({"ltp": [*FAST, None], "norm": SLOWER}))
 
-    assert answer.headline.endswith("ltp delivered 10 of 11 files.")
+    assert answer.headline.choice.endswith("ltp delivered 10 of 11 files.")
 
 
 @pytest.mark.parametrize(
@@ -390,7 +420,7 @@ def test_a_line_is_partly_sure_if_some_are_excluded_and_the_others_are_undecided
 
     assert (line.names, line.sureness) == (("ltp", "cfdp"), "partly sure")
     assert line.why.startswith("norm worse (p ")
-    assert "undecided between ltp and cfdp: ltp is at most" in line.why
+    assert "undecided between ltp and cfdp: ltp, the best so far, is at most" in line.why
 
 
 def test_a_line_of_implementations_that_are_equivalent_takes_any() -> None:
@@ -541,8 +571,7 @@ def test_the_headline_names_those_that_tie_in_some_cells_and_how_far_the_others_
         cell({"ltp": NARROW, "norm": scaled(NARROW, 0.6), "cfdp": NARROW[:0]}, 1250),
     ]
 
-    assert by_goodput(*cells[:2]).headline.endswith("in all 2 cells. cfdp is 50 % slower.")
-    assert (
-        "As good: norm in 2 of them."
-        in by_goodput(*cells[:2], cell(tie | {"norm": scaled(NARROW, 0.6)}, 1250)).headline
+    assert by_goodput(*cells[:2]).headline.text.endswith("in all 2 cells. cfdp is 50 % slower.")
+    assert by_goodput(*cells[:2], cell(tie | {"norm": scaled(NARROW, 0.6)}, 1250)).headline.others.startswith(
+        "As good: norm in 2 of the 3 cells."
     )

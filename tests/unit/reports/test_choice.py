@@ -387,4 +387,4 @@ def test_if_every_file_was_delivered_no_difference_is_seen() -> None:
     answer = answer_of([Cell(Point("", 1e6, 10**9, 10**6, 0.01), samples)])
     assert answer is not None
 
-    assert answer.by_criterion[-1].headline == "Each implementation delivered every file: no difference is seen."
+    assert answer.by_criterion[-1].headline.text == "Each implementation delivered every file: no difference is seen."
