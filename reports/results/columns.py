@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from owlt.emulator.channel.impairment import CellKind
-from owlt.emulator.channel.link import impairments
+from owlt.emulator.channel.link import impairments, key_of
 from owlt.results.judgements import NOT_RUN as NOT_RUN
 
 TABLE_VERSION = 1
@@ -68,21 +68,21 @@ LINK_FIELDS: dict[str, str] = {
 """The field of a link for each column that shows one, without the prefix of its direction."""
 
 
-CHANCE = (
-    "timeline",
-    *(
-        f"{way}_{name}"
-        for way in ("forward", "reverse")
-        for name, key in LINK_FIELDS.items()
-        if impairments()[key].drawn_by
-    ),
+CHANCE = tuple(
+    f"{way}_{name}"
+    for way in ("forward", "reverse")
+    for name, key in LINK_FIELDS.items()
+    if impairments()[key].drawn_by
 )
-"""The columns with a value where a channel makes random choices, or may make them later."""
+"""The columns with a value where a channel makes random choices at the beginning."""
+_LATER_CHANCE = tuple(f'"{key_of(name)}": ' for name, row in impairments().items() if row.drawn_by)
+"""The keys in the column of the timeline by which it may make some later."""
 
 
 def has_chance(row: Mapping[str, object]) -> bool:
     """Whether the channel of a row of the table of runs makes random choices, or may make them later."""
-    return any(row.get(name) for name in CHANCE)
+    timeline = str(row.get("timeline") or "")
+    return any(row.get(name) for name in CHANCE) or any(key in timeline for key in _LATER_CHANCE)
 
 
 def _of_a_link(name: str, way: str, words: str) -> Column:
