@@ -39,6 +39,9 @@ ROUNDING = 1e-9
 TIED = 1e-3
 """Ratios whose relative difference is smaller count as equal where the spread of an order is estimated: runs at one
 level differ by microseconds, and their order at random would hide the distance between two levels."""
+TIED_OF_RANGE = 0.01
+"""Of all ratios: the difference is smaller than this share of their range, too. Else a spread of microseconds that is all
+there is would count as none."""
 
 Name = TypeVar("Name", bound=Hashable)
 Position = Literal["take", "undecided", "excluded"]
@@ -270,8 +273,11 @@ def _spread(ratios: NDArray[np.float64], middle: float) -> tuple[float, float]:
     implementations vary in the same way, and its degrees of freedom (Brunner and Munzel 2000)."""
     if not 0 < middle < inf:
         middle = 1.0
+    delivered = ratios[np.isfinite(ratios) & (ratios > 0)]
+    between = float(np.ptp(delivered)) / middle if len(delivered) else 0.0
+    tied = max(ROUNDING, min(TIED, TIED_OF_RANGE * between))
     with np.errstate(invalid="ignore"):
-        below, not_above = ratios < middle * (1 - TIED), ratios <= middle * (1 + TIED)
+        below, not_above = ratios < middle * (1 - tied), ratios <= middle * (1 + tied)
     not_above |= np.isnan(ratios)
     widest = (0.0, inf)
     for side in (below, not_above):  # ratios at the middle belong to one side or the other: the larger spread counts

@@ -359,7 +359,11 @@ def test_choosing_by_medians_alone_would_be_wrong_far_more_often() -> None:
 
 
 @pytest.mark.parametrize("n", [6, 10, 20])
-@pytest.mark.parametrize("spreads", [(0.2, 0.2), (0.001, 0.2)], ids=["equal spreads", "unequal spreads"])
+@pytest.mark.parametrize(
+    "spreads",
+    [(0.2, 0.2), (0.001, 0.2), (1e-6, 3e-4)],
+    ids=["equal spreads", "unequal spreads", "unequal spreads of microseconds"],
+)
 def test_the_interval_of_a_ratio_contains_it_with_the_stated_confidence(n: int, spreads: tuple[float, float]) -> None:
     rng = np.random.default_rng(n)
     draws = 2000
