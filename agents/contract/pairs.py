@@ -99,20 +99,29 @@ class _Agreement:
     """The parameters, as those of a pair, whose values follow from the other side."""
 
     def reach(self) -> None:
-        """Fixed values first; then the sender's. Raises CannotPair if a term would have two values."""
+        """Fixed values first; then those that the names of variants state; then the sender's.
+
+        Raises CannotPair if a term would have two values.
+        """
         terms = [term for term in self._terms("sender") if term in self._terms("receiver")]
         for role in ROLES:
             for term in terms:
                 if (value := self._terms(role)[term].fixed) is not None:
                     self._set(term, value)
         fixed = set(self.values)
+        stated = {role: {term for term in terms if self._is_stated(role, term)} for role in ROLES}
+        for role in ROLES:
+            for term in terms:
+                if term in stated[role]:
+                    self._set(term, self._current(role, term))
         for term in terms:
             if term not in self.values:
                 self._set(term, self._current("sender", term))
         for role in ROLES:
             for term in terms:
                 parameter = self._terms(role)[term].parameter
-                if parameter and (role == "receiver" or term in fixed):
+                of_receiver = term in stated["receiver"] - stated["sender"]
+                if parameter and (term in fixed or (role == "sender") == of_receiver):
                     self.derived.add(f"{role}.{parameter}")
 
     def agreed(self) -> dict[Role, Implementation]:
@@ -122,6 +131,11 @@ class _Agreement:
     def _terms(self, role: Role) -> Mapping[str, Term]:
         pairing = self.sides[role].pairing
         return pairing.terms(role) if pairing else {}
+
+    def _is_stated(self, role: Role, term: str) -> bool:
+        """Whether the name of a variant has the value: one of another value would be called by a wrong name."""
+        varied = {part.partition("=")[0] for part in self.sides[role].name.split(VARIANT)[1:]}
+        return self._terms(role)[term].parameter in varied
 
     def _set(self, term: str, value: Parameter) -> None:
         """Give a term its value, and with it the parameters, and the other terms that have the same parameter."""

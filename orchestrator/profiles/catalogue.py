@@ -120,7 +120,7 @@ def find_implementation(name: str) -> Implementation:
         except CannotPair as reason:
             raise ProfileError(Mistake(f"{name}: is not possible: {reason}")) from reason
     path = profile_path("implementation", name)
-    if is_pair(read_document(path).value):
+    if _is_pair(name):
         return _written_pair(path)
     try:
         return load_implementation(path)
@@ -138,6 +138,11 @@ def _sides_in(name: str) -> tuple[str, str] | None:
     return None if name in known else next((each for each in halves if known.issuperset(each)), None)
 
 
+def _is_pair(name: str) -> bool:
+    """Whether a name, or the file of that path, is a pair's. Raises as `find_implementation`."""
+    return bool(_sides_in(name)) or is_pair(read_document(profile_path("implementation", name)).value)
+
+
 def _written_pair(path: Path) -> Implementation:
     """The pair in a file. Raises ProfileError."""
     document = read_document(path)
@@ -146,16 +151,16 @@ def _written_pair(path: Path) -> Implementation:
     for role in ROLES:
         named = getattr(profile, role)
         is_path = named.from_.endswith((".yaml", ".yml"))
+        member_name = str(path.parent / named.from_) if is_path else named.from_
         where = document.positions.place((role, "from"))
         try:
-            member = find_implementation(str(path.parent / named.from_) if is_path else named.from_)
-        except (NotFound, NoSuchFile) as problem:
-            mistakes += [mistake.at(where) for mistake in problem.mistakes]
-            continue
-        if member.pair is not None:
-            mistakes.append(
-                Mistake(f"{named.from_} is a pair itself", "an implementation with both sides", where=where)
-            )
+            if _is_pair(member_name):  # it is not read: this file may be its side
+                problem = f"{named.from_} is a pair itself"
+                mistakes.append(Mistake(problem, "an implementation with both sides", where=where))
+                continue
+            member = find_implementation(member_name)
+        except (NotFound, NoSuchFile) as missing:
+            mistakes += [mistake.at(where) for mistake in missing.mistakes]
             continue
         for name, value in named.parameters.items():
             key = document.positions.place((role, "parameters", name))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import permutations
+from collections.abc import Iterable, Mapping
+from itertools import permutations, product
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.agents.contract.pairs import CannotPair, pair_name, pair_of
@@ -18,27 +18,23 @@ def pairs_of(
 ) -> tuple[dict[str, Implementation], dict[str, str]]:
     """The pairs of a sweep's implementations by name, and why others of the same family are left out, by name.
 
-    A pair that is named has to be possible. Raises SweepMistake.
+    A pair that is named has to be possible, in one variant at least. Raises SweepMistake.
     """
     plain = {name: each for name, each in implementations.items() if each.pair is None}
     if isinstance(written, list):
-        return dict(_named(written, plain)), {}
+        return _named(written, plain)
     against = written.each_against if isinstance(written, EachAgainst) else None
     if against is not None and not _variants_of(against, plain):
         where = Place(key=("pairs", "each_against"))
         raise SweepMistake(_unknown(against, plain, where))
-    pairs: dict[str, Implementation] = {}
-    left_out: dict[str, str] = {}
-    for sides in permutations(plain.values(), 2) if written else ():
-        sender, receiver = sides
-        is_meant = against is None or any(is_among(each.name, [against]) for each in sides)
-        if not is_meant or base_name(sender.name) == base_name(receiver.name) or not _are_related(sender, receiver):
-            continue
-        try:
-            pair = pair_of(sender, receiver)
-            pairs[pair.name] = pair
-        except CannotPair as reason:
-            left_out[pair_name(sender.name, receiver.name)] = str(reason)
+    meant = [
+        (sender, receiver)
+        for sender, receiver in (permutations(plain.values(), 2) if written else ())
+        if (against is None or any(is_among(each.name, [against]) for each in (sender, receiver)))
+        and base_name(sender.name) != base_name(receiver.name)
+        and _are_related(sender, receiver)
+    ]
+    pairs, left_out = _possible(meant)
     return pairs, left_out | (_alone(plain) if written == "all" else {})
 
 
@@ -52,8 +48,11 @@ def advertised_to_pairs(
 
 def _named(
     written: list[list[str]], implementations: Mapping[str, Implementation]
-) -> Iterator[tuple[str, Implementation]]:
-    """The pairs with these sides. A name stands for all variants of an implementation."""
+) -> tuple[dict[str, Implementation], dict[str, str]]:
+    """The pairs with these sides, and the variants of them that are left out. A name stands for all variants of an
+    implementation."""
+    pairs: dict[str, Implementation] = {}
+    left_out: dict[str, str] = {}
     for place, (sender, receiver) in enumerate(written):
         for at, name in enumerate((sender, receiver)):
             if not _variants_of(name, implementations):
@@ -62,14 +61,29 @@ def _named(
         if sender == receiver:
             fix = "remove it: 'implementations' has it"
             raise SweepMistake(Mistake(f"{sender} with itself is no pair", fix=fix, where=where))
-        for one in _variants_of(sender, implementations):
-            for other in _variants_of(receiver, implementations):
-                try:
-                    pair = pair_of(one, other)
-                except CannotPair as reason:
-                    name = pair_name(one.name, other.name)
-                    raise SweepMistake(Mistake(f"{name} is not possible: {reason}", where=where)) from reason
-                yield pair.name, pair
+        sides = product(_variants_of(sender, implementations), _variants_of(receiver, implementations))
+        possible, reasons = _possible(sides)
+        if not possible:
+            name, reason = next(iter(reasons.items()))
+            raise SweepMistake(Mistake(f"{name} is not possible: {reason}", where=where))
+        pairs |= possible
+        left_out |= reasons
+    return pairs, left_out
+
+
+def _possible(
+    sides: Iterable[tuple[Implementation, Implementation]],
+) -> tuple[dict[str, Implementation], dict[str, str]]:
+    """The pairs of these senders and receivers by name, and why others are not possible, by name."""
+    pairs: dict[str, Implementation] = {}
+    reasons: dict[str, str] = {}
+    for sender, receiver in sides:
+        try:
+            pair = pair_of(sender, receiver)
+            pairs[pair.name] = pair
+        except CannotPair as reason:
+            reasons[pair_name(sender.name, receiver.name)] = str(reason)
+    return pairs, reasons
 
 
 def _variants_of(name: str, implementations: Mapping[str, Implementation]) -> list[Implementation]:

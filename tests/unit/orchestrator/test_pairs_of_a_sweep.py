@@ -218,3 +218,35 @@ def test_a_file_of_five_lines_pairs_a_program_of_the_users(tmp_path: Path) -> No
 def test_a_mistake_in_a_pair_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ProfileError, match=message):
         find_implementation(str(written(tmp_path, text)))
+
+
+def test_a_pair_that_is_a_side_of_itself_is_a_mistake(tmp_path: Path) -> None:
+    path = written(tmp_path, "name: mine-to-cfdp\nsender: {from: mine-to-cfdp.yaml}\nreceiver: {from: cfdp}\n")
+
+    with pytest.raises(ProfileError, match="mine-to-cfdp.yaml is a pair itself"):
+        find_implementation(str(path))
+
+
+def test_a_pair_has_the_values_that_its_name_states(tmp_path: Path) -> None:
+    varied = {"ltp": {"port": [1113, 2000]}}
+    plan = planned(tmp_path, implementations=["ltp", "licklider"], parameters=varied, pairs="all")
+    ports = {name: plan.implementations[name].of("sender").parameters["port"] for name in pairs_in(plan)}
+
+    assert ports == {
+        "ltp-to-licklider+sender.port=1113": 1113,
+        "ltp-to-licklider+sender.port=2000": 2000,
+        "licklider-to-ltp+receiver.port=1113": 1113,
+        "licklider-to-ltp+receiver.port=2000": 2000,
+    }
+
+
+@pytest.mark.parametrize("pairs", ["all", [["ltp", "licklider"]]], ids=["all", "named"])
+def test_variants_whose_values_differ_are_left_out(tmp_path: Path, pairs: object) -> None:
+    varied = {name: {"port": [1113, 2000]} for name in ("ltp", "licklider")}
+    plan = planned(tmp_path, implementations=["ltp", "licklider"], parameters=varied, pairs=pairs)
+    there = [name for name in pairs_in(plan) if name.startswith("ltp-")]
+
+    assert there == [f"ltp-to-licklider+sender.port={port}+receiver.port={port}" for port in (1113, 2000)]
+    assert plan.left_out_pairs["ltp-to-licklider+sender.port=1113+receiver.port=2000"] == (
+        "port must agree, and would have to be 1113 and 2000"
+    )
