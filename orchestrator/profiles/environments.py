@@ -28,12 +28,13 @@ OTHER_FILE = re.compile(r"^ *(\S+==\S+) .*\n(?: *(?:Expected|or) .*\n)+ *Got +([
 def create_environment(recipe: Pypi, directory: Path) -> list[str]:
     """Make a virtual environment without packages; the command that installs those of the lock into it.
 
+    No module in the present directory takes the place of pip or of what pip imports.
     Raises Refused if there is no pip.
     """
     if find_spec("pip") is None:
         raise Refused(f"{sys.executable} has no pip", f"run: {sys.executable} -m ensurepip")
     venv.create(directory, symlinks=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python"), "--disable-pip-version-check"]
+    pip = [sys.executable, "-P", "-m", "pip", "--python", str(directory / "bin" / "python"), "--disable-pip-version-check"]
     exactly = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--requirement", str(lock_path(recipe))]
     return [*pip, "install", "--no-input", "--progress-bar", "off", *exactly]
 

@@ -23,7 +23,7 @@ from owlt.orchestrator.hosts.mount_namespace import with_own_devices
 from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.own_directories import only_process, third_party_directory
 from owlt.orchestrator.profiles.environments import create_environment, finish_environment, require_pinned_wheels
-from owlt.orchestrator.profiles.pins import Refused, copy_driver, require_pinned_crate, require_pinned_module
+from owlt.orchestrator.profiles.pins import Refused, copy_driver, pinned_module, require_pinned_crate
 from owlt.orchestrator.profiles.third_party import (
     STAMP_NAME,
     Cargo,
@@ -119,11 +119,11 @@ def compile_command(
             environment = _rust_environment(cargo, machine)
             package = copy_driver(recipe, cargo, prefix / "source", environment)
             return [*_cargo_install(cargo, prefix), "--path", str(package)], environment
-        case Go(packages=packages, version=version, minimum_go=minimum) as recipe:
+        case Go(packages=packages, minimum_go=minimum) as recipe:
             go = find_toolchain(GO, minimum, machine.path)
-            require_pinned_module(recipe, go)
-            environment = {"GOBIN": str(prefix / "bin"), "GOFLAGS": "-trimpath"}
-            return [str(go), "install", *(f"{package}@{version}" for package in packages)], environment
+            module = pinned_module(recipe, go, prefix / "source")
+            environment = {"GOBIN": str(prefix / "bin"), "GOFLAGS": "-trimpath -mod=readonly", "GOWORK": "off"}
+            return [str(go), "install", "-C", str(module), *packages], environment
         case Pypi() as recipe:
             return create_environment(recipe, prefix), {}
         case Script() as recipe:

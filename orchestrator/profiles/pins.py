@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tomllib
@@ -60,14 +61,24 @@ def require_pinned_crate(recipe: Cargo, cargo: Path, directory: Path, environmen
     _require_equal(f"crate {recipe.crate} {recipe.version}", found, recipe.sha256)
 
 
-def require_pinned_module(recipe: Go, go: Path) -> None:
+def pinned_module(recipe: Go, go: Path, directory: Path) -> Path:
     """Download the module, and compare its sum (go.dev/ref/mod, "go.sum files") with the recipe's.
 
-    Raises Refused if they differ, or if it cannot be downloaded.
+    Returns a new directory with a module that requires exactly what this one does, with the sums in its files: for a
+    program of a module that is not the main one, go reads no go.sum. Raises Refused if the sums differ, or if it cannot
+    be downloaded.
     """
-    module = f"{recipe.module}@{recipe.version}"
-    downloaded = json.loads(_output_of([str(go), "mod", "download", "-json", module], {}))
-    _require_equal(f"Go module {recipe.module} {recipe.version}", downloaded["Sum"], recipe.sum)
+    module = f"{recipe.module} {recipe.version}"
+    downloaded = json.loads(_output_of([str(go), "mod", "download", "-json", module.replace(" ", "@")], {}))
+    _require_equal(f"Go module {module}", downloaded["Sum"], recipe.sum)
+    files = Path(downloaded["Dir"])
+    directory.mkdir()
+    manifest = re.sub(r"^module\b.*", "module pinned", (files / "go.mod").read_text(), count=1, flags=re.MULTILINE)
+    (directory / "go.mod").write_text(f"{manifest}\nrequire {module}\n")
+    sums = (files / "go.sum").read_text() if (files / "go.sum").exists() else ""
+    own = f"{module} {recipe.sum}\n{module}/go.mod {downloaded['GoModSum']}\n"
+    (directory / "go.sum").write_text(sums + own)
+    return directory
 
 
 def copy_driver(recipe: Driver, cargo: Path, directory: Path, environment: Mapping[str, str]) -> Path:

@@ -51,8 +51,13 @@ GO_SUM = f"h1:{43 * 'g'}="
 GO = """\
 #!/bin/sh
 [ "$1" = version ] && echo "go version go1.90.0 linux/amd64" && exit
-[ "$1" = mod ] && echo '{"Path": "example/mine", "Sum": "SUM"}' && exit
-mkdir -p "$GOBIN"
+cache="${0%/*}/cache"
+mkdir -p "$cache" "$GOBIN"
+printf 'module example/mine\\n\\nrequire example/other v1.0.0\\n' >"$cache/go.mod"
+echo "example/other v1.0.0 SUM" >"$cache/go.sum"
+[ "$1" = mod ] && echo "{\\"Sum\\": \\"SUM\\", \\"GoModSum\\": \\"h1:mod\\", \\"Dir\\": \\"$cache\\"}" && exit
+for file in "$3/go.mod" "$3/go.sum"; do while read -r line; do echo "$line"; done <"$file"; done
+echo "flags: $GOFLAGS"
 printf '#!/bin/sh\\n' >"$GOBIN/mine"
 chmod +x "$GOBIN/mine"
 """
@@ -268,6 +273,21 @@ def test_a_go_module_with_the_sum_of_the_recipe_is_compiled(programs: Path) -> N
     [installation], _ = installed(an_installable(recipe=MODULE))
 
     assert installation.installed
+
+
+def test_what_a_go_module_requires_is_compared_with_the_sums_in_its_files(programs: Path) -> None:
+    put(programs, "go", GO)
+    installable = an_installable(recipe=MODULE)
+
+    installed(installable)
+
+    assert (home(installable) / "install.log").read_text().splitlines()[1:] == [
+        *("module pinned", "", "require example/other v1.0.0", "", "require example/mine v1.2.3"),
+        f"example/other v1.0.0 {GO_SUM}",
+        f"example/mine v1.2.3 {GO_SUM}",
+        "example/mine v1.2.3/go.mod h1:mod",
+        "flags: -trimpath -mod=readonly",
+    ]
 
 
 def test_a_go_module_with_another_sum_than_the_recipe_is_not_compiled(programs: Path) -> None:
@@ -570,3 +590,14 @@ def test_the_list_shows_versions_and_how_to_install(programs: Path, capsys: pyte
         "other 1.2.3 no no MIT",
         "install one with: owlt third-party install NAME",
     ]
+
+
+def test_no_module_in_the_present_directory_takes_the_place_of_pip(
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip.py").write_text("raise SystemExit('not pip')\n")
+    monkeypatch.chdir(tmp_path)
+
+    [installation], _ = installed(locked(wheel))
+
+    assert installation.installed, installation.message
