@@ -194,7 +194,7 @@ class Shard:
 
 def parse_shard(text: str) -> Shard:
     """A shard in its written form, such as 2/8. Raises OwltError."""
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     if match:
         shard = Shard(int(match[1]), int(match[2]))
         if 1 <= shard.number <= shard.count:

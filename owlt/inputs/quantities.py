@@ -190,6 +190,11 @@ def parse_ip_version(value: object) -> int:
     return value
 
 
+def parse_ip_version_argument(text: str) -> int:
+    """A version of IP in an argument of a command. Raises Invalid for anything but "4" or "6"."""
+    return parse_ip_version(int(text) if text in map(str, IP_VERSIONS) else text)
+
+
 def parse_name(value: object) -> Any:
     """A name. Raises Invalid for anything but text that is not empty."""
     if not isinstance(value, str) or not value:
@@ -230,7 +235,7 @@ RATE = Quantity(parse_rate_or_unlimited, format_rate_or_unlimited)
 DELAY = Quantity(parse_delay_ns, format_delay, is_whole=True)
 DURATION = Quantity(parse_duration_ns, format_delay, is_whole=True)
 PROBABILITY = Quantity(parse_probability, parse_argument=parse_probability_argument)
-IP = Quantity(parse_ip_version, is_whole=True, parse_argument=lambda text: parse_ip_version(int(text)))
+IP = Quantity(parse_ip_version, is_whole=True, parse_argument=parse_ip_version_argument)
 NAME = Quantity(parse_name, parse_argument=str)
 NUMBER = Quantity(parse_number)
 

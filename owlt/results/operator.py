@@ -19,7 +19,7 @@ OPTIONS_NAME = "options.json"
 """The options of the latest start that its resumption needs too, as words of a command line."""
 KEPT_OPTIONS = ("--only", "--shard", "--guests")
 """Only these are kept, and read: results may come from somebody else, and other options start programs."""
-_MOST_OPTIONS_BYTES = 1_000_000
+_MOST_OPTIONS_BYTES = 100_000
 
 
 def paused_since_s(results: Path) -> float | None:
@@ -80,7 +80,8 @@ def kept_options(results: Path) -> list[str]:
     if not isinstance(words, list) or len(words) % 2 or not all(isinstance(word, str) for word in words):
         return []
     are_known = all(name in KEPT_OPTIONS for name in words[::2])
-    return words if are_known and not any(value.startswith("-") for value in words[1::2]) else []
+    are_values = all(value.isprintable() and not value.startswith("-") for value in words[1::2])
+    return words if are_known and are_values else []
 
 
 def _plain(text: str) -> str:

@@ -313,3 +313,9 @@ def test_a_deterministic_retry_is_reported_with_the_way_out(clock: str, outcome:
     lines = warnings(plan, plan.runs[:1], made(plan, run0=outcome))
 
     assert [("--new-seed" in line and "the same result" in line) for line in lines] == ([True] if says else [])
+
+
+@pytest.mark.parametrize("option", ["--only ip=six", f"--shard 1/{'9' * 5000}"], ids=["ip", "shard"])
+def test_what_no_number_can_be_is_a_mistake_in_an_option(option: str) -> None:
+    with pytest.raises(OwltError, match="got"):
+        selected_by(small_plan("exact"), option.split())

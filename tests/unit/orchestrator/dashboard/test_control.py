@@ -170,7 +170,10 @@ def test_a_stopped_sweep_on_a_lab_rig_shows_the_command_that_resumes_it(tmp_path
 
 @pytest.mark.parametrize(
     "written",
-    ['["--on-end", "touch x"]', '["--only"]', '["--only", "--on-end=x"]', '{"--only": 1}', "[1, 2]", "[", '"--only x"'],
+    [
+        *('["--on-end", "touch x"]', '["--only"]', '["--only", "--on-end=x"]', '{"--only": 1}', "[1, 2]", "["),
+        *('"--only x"', r'["--guests", "\ud800"]', r'["--only", "a\u0000b"]'),
+    ],
 )
 def test_options_that_owlt_does_not_keep_are_not_read(tmp_path: Path, written: str) -> None:
     (tmp_path / OPTIONS_NAME).write_text(written)
