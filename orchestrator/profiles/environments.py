@@ -34,9 +34,9 @@ def create_environment(recipe: Pypi, directory: Path) -> list[str]:
     if find_spec("pip") is None:
         raise Refused(f"{sys.executable} has no pip", f"run: {sys.executable} -m ensurepip")
     venv.create(directory, symlinks=True)
-    pip = [sys.executable, "-P", "-m", "pip", "--python", str(directory / "bin" / "python"), "--disable-pip-version-check"]
+    pip = [sys.executable, "-P", "-m", "pip", "--python", str(directory / "bin" / "python")]
     exactly = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--requirement", str(lock_path(recipe))]
-    return [*pip, "install", "--no-input", "--progress-bar", "off", *exactly]
+    return [*pip, "--disable-pip-version-check", "install", "--no-input", "--progress-bar", "off", *exactly]
 
 
 def require_pinned_wheels(recipe: Pypi, log: str) -> None:

@@ -40,8 +40,8 @@ TIED = 1e-3
 """Ratios whose relative difference is smaller count as equal where the spread of an order is estimated: runs at one
 level differ by microseconds, and their order at random would hide the distance between two levels."""
 TIED_OF_RANGE = 0.01
-"""Of all ratios: the difference is smaller than this share of their range, too. Else a spread of microseconds that is all
-there is would count as none."""
+"""The difference is also smaller than this share of the range of all ratios: a spread of microseconds, where there is
+no other, is one."""
 
 Name = TypeVar("Name", bound=Hashable)
 Position = Literal["take", "undecided", "excluded"]
