@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from owlt.agents.contract.implementation import Implementation
 from owlt.inputs.axes import OF_THE_LINK
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
-from owlt.inputs.sweep import Sweep
+from owlt.inputs.sweep import Adaptive, Sweep
 from owlt.orchestrator.planning.plan import Batch, Plan, Run, read_plan, read_plan_values
 from owlt.orchestrator.planning.repetitions import due_runs
 from owlt.orchestrator.planning.stored_plan import differences, without_presentation, write_plan
@@ -252,7 +252,7 @@ def _write(parts: Sequence[_Part], pool: _Pool, reports: Sequence[CombinedSource
             "title": "; ".join(titles),
             "implementations": list(pool.implementations),
             "channel": named or None,
-            "repetitions": max((run.repetition for run, _, _ in pool.runs), default=1),
+            "repetitions": _repetitions(sweeps, max((run.repetition for run, _, _ in pool.runs), default=1)),
             "baseline": None,
             "assertions": [each for place, each in enumerate(asserted) if each not in asserted[:place]],
         }
@@ -277,6 +277,16 @@ def _write(parts: Sequence[_Part], pool: _Pool, reports: Sequence[CombinedSource
     for run, part, old in pool.runs:
         if record := part.records.get(old.run_id):
             _write_run(run, record, run_directory(part.path, old.run_id), draft, pool)
+
+
+def _repetitions(sweeps: Sequence[Sweep], most: int) -> int | Adaptive:
+    """The number of repetitions; if a sweep ended them as soon as its choice was decided, the rule with most looks: the
+    choice of a report shares its error among them."""
+    rules = [sweep.adaptive for sweep in sweeps if sweep.adaptive and sweep.adaptive.looks]
+    if not rules:
+        return most
+    rule = max(rules, key=lambda each: len(each.looks))
+    return rule.model_copy(update={"at_most": max(most, rule.at_most)})
 
 
 def _write_run(run: Run, record: RunRecord, source: Path, draft: Path, pool: _Pool) -> None:

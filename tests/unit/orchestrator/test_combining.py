@@ -9,6 +9,7 @@ import pytest
 
 from owlt.inputs.mistake import ResultsConflict
 from owlt.orchestrator.sweep.combining import CombinedSource, combine
+from owlt.reports.comparison.stopping import rule_of
 from owlt.reports.results.load import Results, load_results
 from owlt.results.record import read_record, write_record
 from tests.unit.reports.conftest import few, page_text, plan_of, write_results
@@ -63,6 +64,17 @@ def test_the_same_seed_on_the_real_clock_is_another_measurement(tmp_path: Path) 
     sources = combine([results(tmp_path / name, clock="real") for name in ("a", "b")], tmp_path / "both")
 
     assert [(source.runs, source.duplicates) for source in sources] == [(8, 0), (8, 0)]
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_choice_over_runs_that_ended_when_decided_keeps_the_looks_in_its_error(tmp_path: Path, others: int) -> None:
+    decided = {"at_least": 2, "at_most": 5, "until": "decided"}
+    sources = [results(tmp_path / "decided", repetitions=decided)]
+    sources += [results(tmp_path / f"other-{number}", seed=3000 + number) for number in range(others)]
+    combine(sources[::-1], tmp_path / "both")
+
+    assert rule_of(load_results(tmp_path / "both").sweep) == rule_of(load_results(sources[0]).sweep)
+    assert rule_of(load_results(sources[0]).sweep).looks == 3
 
 
 def test_the_same_seed_with_another_result_is_kept_apart_with_the_run(tmp_path: Path) -> None:
