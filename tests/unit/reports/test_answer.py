@@ -516,6 +516,13 @@ def test_the_page_shows_the_answer_before_anything_else(results: Path) -> None:
     assert page.count(" checked>") == 1
 
 
+def test_the_box_plot_of_an_abbreviated_measure_has_the_name_of_its_button(results: Path) -> None:
+    page = page_text(results)
+
+    assert "<strong>Packets sent (STR)</strong>" in page
+    assert "<strong>Goodput</strong>" in page
+
+
 def test_each_cell_of_the_map_has_its_box_plots(tmp_path: Path) -> None:
     asked = few(implementations=["cfdp", "ltp", "norm"], repetitions=1, file_size=["100 kB", "1 MB"])
     page = page_text(write_results(tmp_path, asked))
