@@ -145,7 +145,7 @@ ip link set dev $1 addrgenmode none
 echo 0 >$conf/accept_ra
 echo 1 >$conf/mldv2_unsolicited_report_interval
 echo 0 >$conf/disable_ipv6
-ip -6 addr add $2/64 dev $1 nodad
+ip -6 addr replace $2/64 dev $1 nodad
 ip -6 neigh replace $3 lladdr $mac dev $1 nud permanent
 sleep 0.1"""
     return ["sh", "-c", script, "sh", interface, address, peer_address]
