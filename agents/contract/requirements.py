@@ -14,6 +14,8 @@ from pydantic import Field, field_validator, model_validator
 from owlt.agents.contract.side import Text, Value, one_of
 from owlt.inputs.mistake import Invalid, Mistake, unexpected
 
+_EMPTY_IN_RUNS = ("/tmp", "/var/tmp", "/dev/shm")  # in memory, private to the run
+
 
 class Binary(Value):
     """A program that is not part of owlt, and where to find it on each host: names on PATH, or absolute paths."""
@@ -33,6 +35,10 @@ class Binary(Value):
         for place in places:
             if "/" in place and not place.startswith(("/", "{")):
                 raise Invalid(Mistake(f"got {place!r}", "a name, to be found on PATH, or an absolute path"))
+            if place.startswith(tuple(f"{each}/" for each in _EMPTY_IN_RUNS)):
+                fix = "move the program, for example to ~/.cache/owlt/third-party/NAME/bin: {third_party}/NAME/bin here"
+                expected = f"a path not below {', '.join(_EMPTY_IN_RUNS)}, which are empty in a run"
+                raise Invalid(Mistake(f"got {place!r}", expected, fix))
         return places
 
 

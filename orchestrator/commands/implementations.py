@@ -67,7 +67,11 @@ def show_implementation(name: Implementation, as_json: Json = False) -> None:
     implementation = find_implementation(name)
     Printer(as_json).show(
         implementation.model_dump(mode="json")
-        | {"choices": implementation.choices, "missing": _missing(implementation)}
+        | {
+            "choices": implementation.choices,
+            "pairing": implementation.pairing and implementation.pairing.model_dump(mode="json", exclude_none=True),
+            "missing": _missing(implementation),
+        }
     )
 
 

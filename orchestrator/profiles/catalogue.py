@@ -118,7 +118,7 @@ def find_implementation(name: str) -> Implementation:
         try:
             return pair_of(sender, receiver)
         except CannotPair as reason:
-            raise ProfileError(Mistake(f"{name}: is not possible: {reason}")) from reason
+            raise ProfileError(Mistake(f"{name} is not possible: {reason}")) from reason
     path = profile_path("implementation", name)
     if _is_pair(name):
         return _written_pair(path)
@@ -159,8 +159,12 @@ def _written_pair(path: Path) -> Implementation:
                 mistakes.append(Mistake(problem, "an implementation with both sides", where=where))
                 continue
             member = find_implementation(member_name)
-        except (NotFound, NoSuchFile) as missing:
+        except NotFound as missing:
             mistakes += [mistake.at(where) for mistake in missing.mistakes]
+            continue
+        except NoSuchFile as missing:
+            fix = f"a relative path is resolved against the directory of {path.name}"
+            mistakes += [replace(mistake, fix=fix, where=where) for mistake in missing.mistakes]
             continue
         for name, value in named.parameters.items():
             key = document.positions.place((role, "parameters", name))
@@ -269,7 +273,13 @@ def _implementations(sweep: Sweep) -> tuple[dict[str, Implementation], list[Mist
         if mistake := mistake_in_name("implementation", name):
             mistakes.append(mistake)
             continue
-        implementation = find_implementation(name)
+        try:
+            implementation = find_implementation(name)
+        except ProfileError as impossible:
+            if not _sides_in(name):
+                raise
+            mistakes += [mistake.at(Place(key=("implementations",))) for mistake in impossible.mistakes]
+            continue
         if implementation.name in by_name:
             problem = f"{name!r} and another are both named {implementation.name!r}"
             mistakes.append(Mistake(problem, fix="rename one", where=Place(key=("implementations",))))

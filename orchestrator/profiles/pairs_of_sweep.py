@@ -92,7 +92,7 @@ def _variants_of(name: str, implementations: Mapping[str, Implementation]) -> li
 
 def _unknown(name: str, implementations: Mapping[str, Implementation], where: Place) -> Mistake:
     known = list(dict.fromkeys(map(base_name, implementations)))
-    fix = did_you_mean(name, known, "add it to 'implementations'")
+    fix = did_you_mean(name.rpartition("/")[2].removesuffix(".yaml"), known, "add it to 'implementations'")
     return Mistake(got(name), f"an implementation of this sweep: {', '.join(known)}", fix, where)
 
 
@@ -104,12 +104,17 @@ def _alone(implementations: Mapping[str, Implementation]) -> dict[str, str]:
     """The implementations that have no other of their family, and why."""
     alone = {}
     for each in implementations.values():
-        others = (other for other in implementations.values() if base_name(other.name) != base_name(each.name))
+        others = [other for other in implementations.values() if base_name(other.name) != base_name(each.name)]
         if not any(_are_related(each, other) for other in others):
-            family = each.pairing and each.pairing.family
+            families = [other.pairing.family for other in others if other.pairing]
             alone[base_name(each.name)] = (
-                f"no other implementation of this sweep talks {family}"
-                if family
+                str(
+                    Mistake(
+                        f"no other implementation of this sweep talks {each.pairing.family}",
+                        fix=did_you_mean(each.pairing.family, families),
+                    )
+                )
+                if each.pairing
                 else "its profile has no 'pairing', which states with whom it can talk"
             )
     return alone

@@ -55,6 +55,8 @@ def _mistakes_at(key: Key, holder: Model, details: ErrorDetails, listed: set[Mod
         case "missing":
             meaning = _meaning(str(details["loc"][-1]), holder)
             return [Mistake("is missing", fix=f"add it ({meaning})", where=Place(key=key))]
+        case "too_short" if details["input"]:  # pydantic does not count the elements that have mistakes of their own
+            return []
         case "extra_forbidden":
             fix = _suggestion(str(details["loc"][-1]), holder, listed)
             return [Mistake("is not a known key", fix=fix, where=Place(key=key))]
@@ -90,7 +92,7 @@ def _of_pydantic(key: Key, holder: Model, details: ErrorDetails) -> Mistake:
                     expected=f"text, not {'keys and values' if isinstance(details['input'], dict) else 'a list'}"
                 )
             return Mistake(expected="text", fix="put quotes around it")
-        case "list_type":
+        case "list_type" | "tuple_type":
             return Mistake(expected=_list_expected(key, holder))
         case "float_parsing" | "float_type":
             return Mistake(expected="a number")
@@ -115,7 +117,7 @@ def _of_pydantic(key: Key, holder: Model, details: ErrorDetails) -> Mistake:
         case "union_tag_invalid":
             return Mistake(expected=f"{context['discriminator']} to be one of {context['expected_tags']}")
         case "literal_error":
-            values = re.findall("'([^']*)'", context["expected"])
+            values = [text or number for text, number in re.findall(r"'([^']*)'|(\d+)", context["expected"])]
             return Mistake(expected=f"one of {', '.join(values)}", fix=did_you_mean(str(details["input"]), values))
         case "model_type" | "dict_type":
             return Mistake(expected="keys and values")
@@ -167,7 +169,7 @@ def _list_expected(key: Key, holder: Model) -> str:
     name = str(next(part for part in reversed(key) if isinstance(part, str)))
     values = holder.model_json_schema()["properties"].get(name, {}).get("items", {}).get("enum")
     if values:
-        return f"a list of any of {', '.join(values)}, such as [{values[-1]}]"
+        return f"a list of any of {', '.join(map(str, values))}, such as [{values[-1]}]"
     is_command = name.endswith("command") or (name == "prepare" and isinstance(key[-1], int))
     shell = ', or [sh, -c, "..."]' if is_command else ""
     return f"a list such as [one, two]{shell}"

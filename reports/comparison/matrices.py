@@ -31,7 +31,9 @@ class Entry:
 
     @property
     def delivered(self) -> str:
-        """The number of runs that delivered their file, out of those that have a result."""
+        """The number of runs that delivered their file, out of those that have a result; or that none is supported."""
+        if {row["outcome"] for row in self.sample.rows} == {"unsupported"}:
+            return "unsupported"
         return f"{self.sample.delivered} of {self.sample.tried}"
 
     @property

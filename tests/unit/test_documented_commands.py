@@ -115,6 +115,10 @@ def test_the_keys_of_a_profile_that_is_shown_are_documented(shown: str, document
     assert [key for key in printed(*shown.split()) if f"`{key}`" not in text and key != "missing"] == []
 
 
+def test_the_profile_that_is_shown_has_what_its_pairs_agree_on() -> None:
+    assert "pairing" in printed("implementations", "show", "ltp")
+
+
 def named_commands(package: str) -> Iterator[tuple[str, str]]:
     """The commands of owlt that texts of a package tell to run, "kernel build", each with its module."""
     for path in sorted((DOCUMENT.parents[1] / package).rglob("*.py")):

@@ -194,6 +194,16 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
             "binary: {tool: {search: [tool, ~/bin/tool], fix: get it}}\ntitle:",
             "binary.tool.search: got '~/bin/tool', expected a name, to be found on PATH, or an absolute path",
         ),
+        (
+            "title:",
+            "binary: {tool: {search: [tool, /tmp/tool], fix: get it}}\ntitle:",
+            "binary.tool.search: got '/tmp/tool', expected a path not below /tmp, /var/tmp, /dev/shm, which are empty",
+        ),
+        (
+            "title:",
+            "limits: {ip_versions: 6}\ntitle:",
+            "limits.ip_versions: got 6, expected a list of any of 4, 6, such as [6]",
+        ),
         ("title:", "needs: [{fix: do it}]\ntitle:", "expected exactly one of file, command, python_module, library"),
         ("title:", "needs: [{file: /x}]\ntitle:", "needs[0].fix: is missing; add it (the command that installs it)"),
         (
@@ -235,6 +245,12 @@ def test_every_mistake_is_named_at_once(file: Path) -> None:
     message = refusal(file, "title: An example\nprotocol: UDP", "title: 5\nprotocol: 6")
 
     assert [line.split(": ")[1] for line in message.splitlines()] == ["title", "protocol"]
+
+
+def test_a_list_whose_values_are_all_wrong_is_not_called_empty(file: Path) -> None:
+    message = refusal(file, "title:", "limits: {ip_versions: [5]}\ntitle:")
+
+    assert message == f"{file}:3: limits.ip_versions[0]: got 5, expected one of 4, 6"
 
 
 def test_a_misspelt_key_is_one_mistake(file: Path) -> None:

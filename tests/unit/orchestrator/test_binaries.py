@@ -28,7 +28,7 @@ def test_a_program_that_is_nowhere_is_reported_with_where_it_was_searched() -> N
 
 def test_a_file_that_cannot_be_executed_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("#!/bin/sh\n")
-    binary = Binary(search=["no-such-program", str(tmp_path / "x")], fix="m")
+    binary = Binary(search=["no-such-program", "{third_party}/x"], fix="m")
 
-    assert find_here(binary, "/nowhere") is None
-    assert why_not_here(binary, "/nowhere") == f"{tmp_path}/x is not executable"
+    assert find_here(binary, str(tmp_path)) is None
+    assert why_not_here(binary, str(tmp_path)) == f"{tmp_path}/x is not executable"

@@ -92,6 +92,11 @@ def test_a_link_with_an_mtu_below_1280_bytes_is_refused(tmp_path: Path) -> None:
     assert planned(tmp_path, sweep.format(path=tmp_path / "mtu-1280.yaml")).runs
 
 
+def test_the_versions_that_there_are_are_named(tmp_path: Path) -> None:
+    with pytest.raises(OwltError, match=r"ip: got 5, expected one of 4, 6"):
+        planned(tmp_path, SWEEP + LINK + "ip: 5\n")
+
+
 @pytest.mark.parametrize("value", [5, "six", True, [4, 4]])
 def test_other_versions_are_refused(tmp_path: Path, value: object) -> None:
     with pytest.raises(OwltError, match="ip"):

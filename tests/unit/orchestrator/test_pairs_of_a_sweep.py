@@ -75,6 +75,14 @@ def test_an_implementation_without_another_of_its_family_is_named_with_the_reaso
     }
 
 
+def test_a_family_that_is_nearly_that_of_another_is_taken_for_a_mistake(tmp_path: Path) -> None:
+    path = written(tmp_path, MINE.replace("family: CFDP class 2", "family: CFDP clas 2"), "mine")
+
+    assert planned(tmp_path, implementations=["cfdp", str(path)], pairs="all").left_out_pairs["mine"] == (
+        "no other implementation of this sweep talks CFDP clas 2 over UDP; did you mean CFDP class 2 over UDP?"
+    )
+
+
 def test_a_value_of_the_sweep_that_a_side_cannot_have_leaves_the_pair_out(tmp_path: Path) -> None:
     path = written(tmp_path, MINE, "mine")
     changes = {"implementations": ["cfdp", str(path)], "parameters": {"mine": {"kind": "7"}}}
@@ -98,6 +106,14 @@ def test_a_pair_with_an_unknown_side_is_a_mistake(tmp_path: Path) -> None:
     assert mistake(tmp_path, pairs=[["cfdp", "cfdp-libercube"]]) == (
         "pairs[0][1]: got 'cfdp-libercube', expected an implementation of this sweep: cfdp, cfdp-librecube; did you "
         "mean cfdp-librecube?"
+    )
+
+
+def test_a_side_is_named_and_not_given_by_its_file(tmp_path: Path) -> None:
+    changes = {"implementations": ["cfdp", str(written(tmp_path, MINE, "mine"))], "pairs": [["./mine.yaml", "cfdp"]]}
+
+    assert mistake(tmp_path, **changes) == (
+        "pairs[0][0]: got './mine.yaml', expected an implementation of this sweep: cfdp, mine; did you mean mine?"
     )
 
 
@@ -164,8 +180,12 @@ def test_the_name_of_a_pair_of_two_implementations_that_come_with_owlt_suffices(
 
 
 def test_the_name_of_a_pair_that_is_not_possible_says_why() -> None:
-    with pytest.raises(ProfileError, match="cfdp-to-ltp: is not possible: cfdp talks CFDP class 2 over UDP, ltp talks"):
+    with pytest.raises(ProfileError, match="cfdp-to-ltp is not possible: cfdp talks CFDP class 2 over UDP, ltp talks"):
         find_implementation("cfdp-to-ltp")
+
+
+def test_the_name_of_a_pair_in_a_sweep_that_is_not_possible_is_a_mistake_in_its_list(tmp_path: Path) -> None:
+    assert mistake(tmp_path, implementations=["cfdp-to-ltp"]).startswith("implementations: cfdp-to-ltp is not possible")
 
 
 MINE = """
@@ -207,6 +227,10 @@ def test_a_file_of_five_lines_pairs_a_program_of_the_users(tmp_path: Path) -> No
         (
             "name: mine-to-cfdp\nsender: {from: ltp, parameters: {prot: 2}}\nreceiver: {from: ltp}\n",
             ":2: sender.parameters.prot: is not a parameter of ltp; did you mean port",
+        ),
+        (
+            "name: mine-to-cfdp\nsender: {from: mien.yaml}\nreceiver: {from: cfdp}\n",
+            ":2: sender.from: there is no such file: .*; a relative path is resolved against the directory of mine-to-",
         ),
         (
             "name: mine-to-cfdp\nsender: {from: cfdp-to-gsfc-cfdp}\nreceiver: {from: cfdp}\n",

@@ -72,6 +72,13 @@ def test_the_diagonal_has_the_implementations_themselves(loaded: Results) -> Non
     assert [square.is_own for row in first.rows.values() for square in row] == [True, False, False, True]
 
 
+def test_an_entry_of_which_nothing_was_launched_is_unsupported(loaded: Results) -> None:
+    first, *_ = matrices(loaded, outcome="unsupported")
+
+    assert entry(first, "cfdp", "cfdp-librecube").delivered == "unsupported"
+    assert entry(first, "cfdp", "cfdp").delivered != "unsupported"
+
+
 def test_an_entry_has_the_medians_of_the_runs_that_delivered(loaded: Results) -> None:
     first, *_ = matrices(loaded)
     values = sorted(row["str_sent"] for row in entry(first, "cfdp", "cfdp-librecube").sample.rows)
