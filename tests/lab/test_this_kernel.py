@@ -36,7 +36,7 @@ def test_a_build_crosses_a_plain_bridge_without_netem(tmp_path: Path) -> None:
     assert record["channel"] == {"forward": {}, "reverse": {}}
 
 
-def test_a_run_crosses_it_over_ipv6_which_is_off_again_afterwards(tmp_path: Path) -> None:
+def test_runs_cross_it_over_ipv6_and_ipv4_in_turn(tmp_path: Path) -> None:
     require(Path("/proc/sys/net/ipv6").exists(), "a kernel with IPv6")
     done = perform(tmp_path, tmp_path / "results", **(BASELINE | {"ip": [6, 4], "implementations": ["tcp", "ltp"]}))
 
