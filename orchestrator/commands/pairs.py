@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pairs(results: ResultsArgument, as_json: Json = False) -> None:
-    """Print the matrices of senders and receivers of a sweep with pairs.
+    """Print which sender and receiver understand each other.
 
     A row for each sender, a column for each receiver: runs that delivered the file, the median goodput in Mbit/s, and
     the packets of sender and receiver. Brackets: an implementation with itself.

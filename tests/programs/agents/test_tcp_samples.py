@@ -269,7 +269,7 @@ def test_counters_have_nstats_names() -> None:
 
 
 def test_it_refuses_what_is_no_address() -> None:
-    with pytest.raises(OSError, match="illegal IP address"):
+    with pytest.raises(ValueError, match="does not appear to be an IPv4 or IPv6 address"):
         tcp_samples.main("nobody", LOOPBACK, "5001", "1")
 
 
