@@ -35,10 +35,10 @@ class Binary(Value):
         for place in places:
             if "/" in place and not place.startswith(("/", "{")):
                 raise Invalid(Mistake(f"got {place!r}", "a name, to be found on PATH, or an absolute path"))
-            if place.startswith(tuple(f"{each}/" for each in _EMPTY_IN_RUNS)):
-                fix = "move the program, for example to ~/.cache/owlt/third-party/NAME/bin: {third_party}/NAME/bin here"
-                expected = f"a path not below {', '.join(_EMPTY_IN_RUNS)}, which are empty in a run"
-                raise Invalid(Mistake(f"got {place!r}", expected, fix))
+        if all(place.startswith(tuple(f"{each}/" for each in _EMPTY_IN_RUNS)) for place in places):
+            fix = "move the program, for example to ~/.cache/owlt/third-party/NAME/bin: {third_party}/NAME/bin here"
+            expected = f"a path not below {', '.join(_EMPTY_IN_RUNS)}, which are empty in a run"
+            raise Invalid(Mistake(f"got {places[0]!r}", expected, fix))
         return places
 
 
