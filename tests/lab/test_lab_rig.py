@@ -218,6 +218,14 @@ def test_a_sweep_of_four_protocols_has_records_of_the_same_shape_as_on_the_local
     assert {record["rig"] for record in four.records.values()} == {"lab"}
 
 
+def test_runs_cross_the_test_path_over_ipv6_and_ipv4_in_turn(the_rack: Rack, tmp_path: Path) -> None:
+    done = run_sweep(the_rack, tmp_path, implementations=["tcp"], file_size="1 MB", ip=[6, 4], **PLAIN)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    ended = sorted((record["ip"], record["outcome"]) for record in records(tmp_path / "results").values())
+    assert ended == [(4, "completed"), (6, "completed")]
+
+
 def test_what_the_emulators_cards_dropped_is_read_at_both_ports(four: Performed) -> None:
     """The cards are virtual, and drop nothing."""
     counters = ("rx_dropped", "rx_missed_errors", "rx_fifo_errors", "tx_dropped")
