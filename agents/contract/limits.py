@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from owlt.agents.contract.side import Number, Text, Value
+from owlt.inputs.quantities import IpVersion
 
 
 class TimeLimit(Value):
@@ -41,8 +42,7 @@ class Limits(Value):
     longest_one_way_delay_s: Number | None = Field(
         default=None, description="longest delay of the forward channel, in s; default: no limit"
     )
-
-    ip_versions: tuple[Literal[4, 6], ...] = Field(
+    ip_versions: tuple[IpVersion, ...] = Field(
         default=(4,), min_length=1, description="versions of IP that it can use; default: [4]"
     )
 

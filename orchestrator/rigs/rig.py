@@ -91,6 +91,10 @@ class Rig:
     versions: Mapping[str, str] = field(default_factory=dict)
     forget: Callable[[], None] = _nothing
 
+    def ends(self, role: str) -> tuple[TestHost, TestHost]:
+        """The host of a side, and that of the other one."""
+        return (self.sender, self.receiver) if role == "sender" else (self.receiver, self.sender)
+
     def over(self, ip: int) -> Rig:
         """The rig with the addresses of this version of IP on its test path; `ipv6_command` gives them to its hosts."""
         if ip == 4:

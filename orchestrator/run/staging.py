@@ -235,7 +235,7 @@ def _prepare(role: Role, staged: Staged, rig: Rig, sides: Sides, undo: ExitStack
 
     Raises Ended if one is refused or does not finish.
     """
-    end, peer = (rig.sender, rig.receiver) if role == "sender" else (rig.receiver, rig.sender)
+    end, peer = rig.ends(role)
     host, implementation, run_dir = end.host, staged.implementations[role], staged.paths[role]
     side, confinement = implementation.side(role), Confinement(staged.rooms[role], {}, implementation.capabilities)
     for name, text in side.files.items():
@@ -256,7 +256,7 @@ def _prepare(role: Role, staged: Staged, rig: Rig, sides: Sides, undo: ExitStack
 
 def _set_up_ipv6(rig: Rig, role: Role, undo: ExitStack) -> None:
     """Give a host its address of IPv6. Raises HostError."""
-    end, peer = (rig.sender, rig.receiver) if role == "sender" else (rig.receiver, rig.sender)
+    end, peer = rig.ends(role)
     undo.callback(end.host.run, no_ipv6_command(end.interface))
     end.host.check(ipv6_command(end.interface, end.address, peer.address))
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from math import inf
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -40,6 +40,7 @@ from owlt.inputs.quantities import (
     RATE,
     SIZE,
     UNLIMITED,
+    IpVersion,
     Quantity,
     parse_probability,
 )
@@ -102,7 +103,8 @@ def range_values(written: Mapping[str, object], quantity: Quantity) -> Iterator[
 def is_pair(value: object) -> bool:
     """Whether a value of an axis is written for the two directions of a link, {forward: ..., reverse: ...}.
 
-    Any keys and values that are not a range count, so that a misspelt direction is named; {name} alone lacks quotes.
+    Every mapping that is not a range is taken for one, so that a misspelt direction is reported as such; but not
+    {name}, which YAML reads as a mapping: text whose quotes are missing.
     """
     if not isinstance(value, Mapping) or {*WAYS} & set(value):
         return isinstance(value, Mapping)
@@ -457,7 +459,7 @@ SizeAxis = Annotated[list[Size], *_axis(SIZE)]
 RateAxis = Annotated[list[Rate], *_axis(RATE, has_pairs=True)]
 DelayAxis = Annotated[list[Delay], *_axis(DELAY, has_pairs=True)]
 DurationAxis = Annotated[list[Duration], *_axis(DURATION)]
-IpAxis = Annotated[list[Literal[4, 6]], *_axis(IP)]
+IpAxis = Annotated[list[IpVersion], *_axis(IP)]
 ProbabilityAxis = Annotated[list[Probability], *_axis(PROBABILITY, has_pairs=True)]
 RateOneWay = Annotated[list[Rate], *_axis(RATE)]
 DelayOneWay = Annotated[list[Delay], *_axis(DELAY)]

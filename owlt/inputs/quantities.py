@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
-from typing import Any
+from typing import Any, Literal, get_args
 
 from owlt.inputs.mistake import Invalid, Mistake, got, unexpected
 
@@ -180,7 +180,8 @@ def parse_number(value: object) -> int | float:
     return value
 
 
-IP_VERSIONS = (4, 6)
+IpVersion = Literal[4, 6]
+IP_VERSIONS: tuple[int, ...] = get_args(IpVersion)
 
 
 def parse_ip_version(value: object) -> int:

@@ -18,7 +18,14 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from owlt.inputs.axes import AXES
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
-from owlt.inputs.quantities import UNLIMITED, format_delay, format_rate, format_rate_or_unlimited, format_size
+from owlt.inputs.quantities import (
+    UNLIMITED,
+    IpVersion,
+    format_delay,
+    format_rate,
+    format_rate_or_unlimited,
+    format_size,
+)
 from owlt.results.plain_files import FileName, read_json, write_whole
 from owlt.results.upgrades import RECORD_STEPS, NewerVersion, current_version, upgraded
 
@@ -296,7 +303,7 @@ class Permutation(BaseModel):
     duration_ns: int | None = None
     """None if a file is sent."""
     channel_name: str = ""
-    ip: Literal[4, 6] = 4
+    ip: IpVersion = 4
     """The version of IP on the test path."""
     rate_bps: float | None
     reverse_rate_bps: float | None = None
@@ -373,7 +380,7 @@ class RunRecord(BaseModel):
     """The channel profile; "": the sweep gives delay, rate and packet error rate."""
     channel_key: str = ""
     """The channel's certificate is `certificates/KEY.json` of the results directory."""
-    ip: Literal[4, 6] = 4
+    ip: IpVersion = 4
     """The version of IP on the test path."""
     delay_ns: int
     rate_bps: float | None
