@@ -48,11 +48,8 @@ def _text(square: Square) -> str:
 
 
 def _entry_text(entry: Entry) -> str:
-    from owlt.reports.comparison.matrices import SHOWN
-
-    medians = [(metric, entry.median(metric)) for metric in SHOWN]
-    goodput, there, back = ("–" if value is None else metric.cell_text(value) for metric, value in medians)
-    return entry.delivered if medians[0][1] is None else f"{entry.delivered}: {goodput}, {there} + {back}"
+    goodput, there, back = entry.texts
+    return f"{entry.delivered}: {goodput}, {there or '–'} + {back or '–'}" if goodput else entry.delivered
 
 
 def _value(matrix: Matrix) -> dict[str, Any]:

@@ -28,7 +28,7 @@ OTHER_FILE = re.compile(r"^ *(\S+==\S+) .*\n(?: *(?:Expected|or) .*\n)+ *Got +([
 def create_environment(recipe: Pypi, directory: Path) -> list[str]:
     """Make a virtual environment without packages; the command that installs those of the lock into it.
 
-    No module in the present directory takes the place of pip or of what pip imports.
+    No module in the current directory takes the place of pip or of what pip imports.
     Raises Refused if there is no pip.
     """
     if find_spec("pip") is None:

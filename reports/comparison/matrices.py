@@ -46,6 +46,12 @@ class Entry:
         values = self.sample.values(metric)
         return median(values) if values else None
 
+    @property
+    def texts(self) -> list[str]:
+        """The medians of `SHOWN` as text, "" where no run delivered the file."""
+        medians = [(metric, self.median(metric)) for metric in SHOWN]
+        return ["" if value is None else metric.cell_text(value) for metric, value in medians]
+
 
 @dataclass(frozen=True)
 class Square:

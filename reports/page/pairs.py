@@ -18,7 +18,7 @@ from owlt.captures.protocols.unanswered import unanswered
 from owlt.inputs.axes import base_name
 from owlt.reports.answer.regions import dimensions_of, place_text
 from owlt.reports.comparison.cells import Cell
-from owlt.reports.comparison.matrices import SHOWN, Entry, Matrix, matrices_of
+from owlt.reports.comparison.matrices import Matrix, matrices_of
 from owlt.reports.results.load import Results, Run
 from owlt.reports.sessions.protocols import ShownRun
 from owlt.reports.sessions.session_figures import Drawn
@@ -56,17 +56,10 @@ def pairs_section(
         "matrices": matrices,
         "impossible": {name: why for name, why in results.left_out_pairs.items() if name not in alone},
         "pair_place": partial(place_text, dimensions=dimensions),
-        "pair_medians": _medians,
         "failed_pairs": list(
             _failed(results, matrices, {each.run.record.run_id: each.name for each in shown}, sessions)
         ),
     }
-
-
-def _medians(entry: Entry) -> list[str]:
-    """The medians of an entry as text, "" where no run delivered the file."""
-    medians = [(metric, entry.median(metric)) for metric in SHOWN]
-    return ["" if value is None else metric.cell_text(value) for metric, value in medians]
 
 
 def _failed(
