@@ -43,7 +43,7 @@ def _receive(
     segment_bytes: int,
     **channel: Any,
 ) -> str:
-    patience = Patience.of(segment_bytes=segment_bytes, **channel)
+    patience = Patience.of(segment_bytes=segment_bytes, over_ipv6=local.is_ipv6, **channel)
     with ExitStack() as stack:
         now_s = time.monotonic()
         party: Party

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from owlt.agents.blast.datagrams import HEADER, Pieces, Stream, Unreadable
-from owlt.agents.endpoint.event_loop import frame_bytes
+from owlt.agents.endpoint.event_loop import sending_s
 from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import IncomingFile
 from owlt.agents.endpoint.intervals import Intervals
@@ -28,12 +28,20 @@ class Patience:
     """For the next, once an end marker was seen: datagrams may arrive out of order."""
 
     @classmethod
-    def of(cls, *, rate_bps: float, one_way_delay_s: float, segment_bytes: int, idle_limit_s: float | None) -> Patience:
+    def of(
+        cls,
+        *,
+        rate_bps: float,
+        one_way_delay_s: float,
+        segment_bytes: int,
+        idle_limit_s: float | None,
+        over_ipv6: bool = False,
+    ) -> Patience:
         """The waiting times that a channel needs.
 
         A silence in the middle may be an outage, so it may last as long as the first.
         """
-        packet_s = 8 * frame_bytes(segment_bytes + HEADER.size) / rate_bps if rate_bps else 0.0
+        packet_s = sending_s(segment_bytes + HEADER.size, rate_bps, over_ipv6)
         longest_s = 30 + 10 * one_way_delay_s + 100 * packet_s if idle_limit_s is None else idle_limit_s
         return cls(first_s=longest_s, silence_s=longest_s, after_end_s=0.1 + one_way_delay_s + 10 * packet_s)
 

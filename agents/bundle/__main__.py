@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
-    settings = Settings(**choices)
+    settings = Settings(**choices, over_ipv6=local.is_ipv6)
     now_s = time.monotonic()
     clock = DtnClock(time.time() - UNIX_S_OF_DTN_EPOCH - now_s)
     if side == "send":

@@ -86,10 +86,10 @@ def carrier(convergence: Convergence, engine_id: int, segment_bytes: int) -> Car
     return Udp() if convergence is Convergence.UDP else LtpGreen(engine_id, segment_bytes)
 
 
-def channel_bytes(bundle_bytes: int, convergence: Convergence, segment_bytes: int) -> int:
+def channel_bytes(bundle_bytes: int, convergence: Convergence, segment_bytes: int, over_ipv6: bool) -> int:
     """Layer-2 bytes that a bundle of this length takes, or a few less."""
     if convergence is Convergence.UDP:
-        return frame_bytes(bundle_bytes)
+        return frame_bytes(bundle_bytes, over_ipv6)
     full, left_bytes = divmod(bundle_bytes, segment_bytes)
-    last = frame_bytes(left_bytes + SEGMENT_HEADER_BYTES) if left_bytes else 0
-    return full * frame_bytes(segment_bytes + SEGMENT_HEADER_BYTES) + last
+    last = frame_bytes(left_bytes + SEGMENT_HEADER_BYTES, over_ipv6) if left_bytes else 0
+    return full * frame_bytes(segment_bytes + SEGMENT_HEADER_BYTES, over_ipv6) + last

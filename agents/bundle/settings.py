@@ -102,6 +102,9 @@ class Settings:
     )
     idle_limit_s: float | None = option("silence of the peer that ends a run", not_negative, None)
 
+    over_ipv6: bool = False
+    """Whether the channel is crossed over IPv6, whose frames are longer."""
+
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:
             raise Unsupported(f"segments of {self.segment_bytes} bytes; 1 to {LARGEST_SEGMENT_BYTES} are possible")
@@ -142,7 +145,7 @@ class Settings:
         return self._takes_s(record_bytes + LARGEST_HEADERS_BYTES, self.signal_rate_bps)
 
     def _takes_s(self, bundle_bytes: int, rate_bps: float) -> float:
-        taken_bytes = channel_bytes(bundle_bytes, self.convergence, self.segment_bytes)
+        taken_bytes = channel_bytes(bundle_bytes, self.convergence, self.segment_bytes, self.over_ipv6)
         return 8 * taken_bytes / rate_bps if rate_bps else 0.0
 
     def longest_timer_s(self, bundles: int) -> float:

@@ -25,7 +25,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
     from owlt.agents.cfdp.receiving import Receiving
     from owlt.agents.cfdp.sending import Sending
 
-    settings = Settings(**choices)
+    settings = Settings(**choices, over_ipv6=local.is_ipv6)
     party: Sending | Receiving
     with Endpoint(local, peer) as endpoint, ExitStack() as files:
         if side == "send":

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from owlt.agents.endpoint.command_line import at_least_one, count, not_negative, option, seconds_or_auto
-from owlt.agents.endpoint.event_loop import frame_bytes
+from owlt.agents.endpoint.event_loop import sending_s
 from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
@@ -43,6 +43,8 @@ class Timing(ABC):
     )
     sender_entity: int = option("entity id of the sender", count, 101)
     receiver_entity: int = option("entity id of the receiver", count, 102)
+    over_ipv6: bool = False
+    """Whether the channel is crossed over IPv6, whose frames are longer."""
 
     @property
     def entities(self) -> tuple[int, int]:
@@ -97,7 +99,7 @@ class Timing(ABC):
 
     @property
     def _longest_pdu_s(self) -> float:
-        return 8 * frame_bytes(self.largest_pdu_bytes) / self.rate_bps if self.rate_bps else 0.0
+        return sending_s(self.largest_pdu_bytes, self.rate_bps, self.over_ipv6)
 
 
 def _whole_ms(seconds: float) -> float:

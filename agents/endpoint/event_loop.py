@@ -30,6 +30,11 @@ The packets sent to catch up arrive at the channel as a burst: 3 packets of 1 kB
 """
 
 
+def longest_whole_bytes(over_ipv6: bool = False) -> int:
+    """The longest UDP payload that crosses the channel without fragments."""
+    return IP_MTU_BYTES - (IPV6_HEADER_BYTES if over_ipv6 else IPV4_HEADER_BYTES) - UDP_HEADER_BYTES
+
+
 def frame_bytes(payload_bytes: int, over_ipv6: bool = False) -> int:
     """Layer-2 bytes of a UDP payload on Ethernet, including IP fragments, without preamble and checksum.
 
@@ -38,10 +43,15 @@ def frame_bytes(payload_bytes: int, over_ipv6: bool = False) -> int:
     datagram_bytes = payload_bytes + UDP_HEADER_BYTES
     header_bytes = IPV6_HEADER_BYTES if over_ipv6 else IPV4_HEADER_BYTES
     fragments = 1
-    if datagram_bytes > IP_MTU_BYTES - header_bytes:
+    if payload_bytes > longest_whole_bytes(over_ipv6):
         header_bytes += FRAGMENT_HEADER_BYTES if over_ipv6 else 0
         fragments = math.ceil(datagram_bytes / ((IP_MTU_BYTES - header_bytes) // 8 * 8))
     return datagram_bytes + fragments * (header_bytes + ETHERNET_HEADER_BYTES)
+
+
+def sending_s(payload_bytes: int, rate_bps: float, over_ipv6: bool = False) -> float:
+    """How long a UDP payload takes at a rate of layer-2 bytes. A rate of 0 is no limit."""
+    return 8 * frame_bytes(payload_bytes, over_ipv6) / rate_bps if rate_bps else 0.0
 
 
 class Pacer:
@@ -61,7 +71,7 @@ class Pacer:
         """A packet leaves now: the next one may leave when the channel has taken this one."""
         if self._rate_bps > 0:
             begins_at_s = max(self.opens_at_s, now_s if self._resting else now_s - CATCH_UP_S)
-            self.opens_at_s = begins_at_s + 8 * frame_bytes(payload_bytes, self._over_ipv6) / self._rate_bps
+            self.opens_at_s = begins_at_s + sending_s(payload_bytes, self._rate_bps, self._over_ipv6)
         self._resting = False
 
     def rest(self) -> None:

@@ -25,7 +25,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
     from owlt.agents.librecube.receiving import Receiving
     from owlt.agents.librecube.sending import Sending
 
-    settings = Settings(**choices)
+    settings = Settings(**choices, over_ipv6=local.is_ipv6)
     party: Sending | Receiving
     with Endpoint(local, peer) as endpoint:
         if side == "send":

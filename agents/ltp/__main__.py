@@ -26,7 +26,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, file_bytes: 
     from owlt.agents.ltp.receiving import Receiving
     from owlt.agents.ltp.sending import Sending
 
-    settings = Settings(**choices)
+    settings = Settings(**choices, over_ipv6=local.is_ipv6)
     if side == "send":
         with Endpoint(local, peer) as endpoint:
             return converse(Sending(path, settings), endpoint, Pacer(settings.rate_bps, local.is_ipv6))

@@ -5,7 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 from owlt.agents.endpoint.command_line import at_least_one, count, not_negative, option
-from owlt.agents.endpoint.event_loop import frame_bytes
+from owlt.agents.endpoint.event_loop import sending_s
 from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 from owlt.agents.ltp.sdnv import LARGEST
@@ -53,6 +53,9 @@ class Settings:
     )
     seed: int | None = option("seed of the first serial numbers; default: random", count, None)
 
+    over_ipv6: bool = False
+    """Whether the channel is crossed over IPv6, whose frames are longer."""
+
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:
             raise Unsupported(
@@ -73,8 +76,9 @@ class Settings:
     def timer_s(self) -> float:
         """How long to wait for an answer before a segment is sent again: the propagation delay both ways, the
         transmission time of the longest segment on each channel, and the margin (RFC 5325, section 3.1.3)."""
-        longest_bytes = frame_bytes(self.segment_bytes + LARGEST_DATA_HEADER_BYTES)
-        on_the_channel_s = sum(8 * longest_bytes / rate for rate in (self.rate_bps, self.report_rate_bps) if rate)
+        longest_bytes = self.segment_bytes + LARGEST_DATA_HEADER_BYTES
+        rates = (self.rate_bps, self.report_rate_bps)
+        on_the_channel_s = sum(sending_s(longest_bytes, rate, self.over_ipv6) for rate in rates)
         return self.rtt_s + on_the_channel_s + self.timer_margin_s
 
     @property

@@ -28,7 +28,7 @@ def _transfer(
     from owlt.agents.quic.receiving import Receiving
     from owlt.agents.quic.sending import Sending
 
-    settings = Settings(**choices)
+    settings = Settings(**choices, over_ipv6=local.is_ipv6)
     party: Sending | Receiving
     with Endpoint(local, peer) as endpoint, kept_logs(secrets_log, qlog_dir, side) as logs:
         if side == "send":

@@ -3,14 +3,11 @@
 from dataclasses import dataclass
 
 from owlt.agents.endpoint.command_line import count, not_negative, option
-from owlt.agents.endpoint.event_loop import IP_MTU_BYTES, IPV4_HEADER_BYTES, UDP_HEADER_BYTES, frame_bytes
+from owlt.agents.endpoint.event_loop import longest_whole_bytes, sending_s
 from owlt.agents.endpoint.exit import Unsupported
 
 SMALLEST_DATAGRAM_BYTES = 1200
 """The UDP payload that QUIC requires of every path (RFC 9000 section 14). aioquic goes no lower."""
-
-LARGEST_DATAGRAM_BYTES = IP_MTU_BYTES - IPV4_HEADER_BYTES - UDP_HEADER_BYTES
-"""QUIC datagrams are never fragmented (RFC 9000 section 14)."""
 
 HANDSHAKE_DATAGRAMS = 4
 """The datagrams that an answer to a handshake packet may have to wait for on the channel: a flight of three, and the
@@ -32,25 +29,29 @@ class Settings:
     rate_bps: float = option("rate of the channel, for windows and timers; 0: unlimited", not_negative)
     rtt_s: float = option("round-trip time before it is measured", not_negative)
     congestion_control: str = option("congestion control of aioquic", default="reno", choices=["reno", "cubic"])
-    datagram_bytes: int = option("largest UDP payload, 1200 to 1472", count, SMALLEST_DATAGRAM_BYTES)
+    datagram_bytes: int = option("largest UDP payload, 1200 to 1472, over IPv6 to 1452", count, SMALLEST_DATAGRAM_BYTES)
     flow_window_bytes: int = option("receive window; 0: 16 MiB or four bandwidth-delay products", count, 0)
     timer_margin_s: float = option("added to the first estimate of the round trip", not_negative, 0.1)
     idle_limit_s: float = option("silence of the peer that ends a run; 0: 30 s and 64 round trips", not_negative, 0.0)
     linger_rtts: float = option("round trips for which the sender repeats CONNECTION_CLOSE", not_negative, 10.0)
     seed: int = option("seed of the receiver's key", count, 1)
 
+    over_ipv6: bool = False
+    """Whether the channel is crossed over IPv6, whose frames are longer."""
+
     def __post_init__(self) -> None:
-        if not SMALLEST_DATAGRAM_BYTES <= self.datagram_bytes <= LARGEST_DATAGRAM_BYTES:
+        largest = longest_whole_bytes(self.over_ipv6)  # QUIC datagrams are never fragmented (RFC 9000 section 14)
+        if not SMALLEST_DATAGRAM_BYTES <= self.datagram_bytes <= largest:
             raise Unsupported(
-                f"datagrams of {self.datagram_bytes} bytes; QUIC takes {SMALLEST_DATAGRAM_BYTES} to "
-                f"{LARGEST_DATAGRAM_BYTES} bytes of UDP payload"
+                f"datagrams of {self.datagram_bytes} bytes; over {'IPv6' if self.over_ipv6 else 'IPv4'} QUIC takes "
+                f"{SMALLEST_DATAGRAM_BYTES} to {largest} bytes of UDP payload"
             )
 
     @property
     def initial_rtt_s(self) -> float:
         """The round trip before it was measured. Handshake packets are repeated after twice this (RFC 9002 section
         6.2.2), so nothing is repeated that was not lost."""
-        longest_s = 8 * frame_bytes(self.datagram_bytes) / self.rate_bps if self.rate_bps else 0.0
+        longest_s = sending_s(self.datagram_bytes, self.rate_bps, self.over_ipv6)
         return self.rtt_s + HANDSHAKE_DATAGRAMS * longest_s + self.timer_margin_s
 
     @property

@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, wanted: str | None = None, **choices: Any) -> str:
-    settings = Settings(**choices)
+    settings = Settings(**choices, over_ipv6=local.is_ipv6)
     party: Sending | Receiving
     with Endpoint(local, peer) as endpoint, ExitStack() as files:
         if side == "send":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from owlt.agents.endpoint.command_line import count, not_negative, option
-from owlt.agents.endpoint.event_loop import frame_bytes
+from owlt.agents.endpoint.event_loop import sending_s
 from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 from owlt.agents.saratoga import version0, version1
@@ -71,6 +71,9 @@ class Settings:
         "silence of the peer that ends a run; default: 30 and 10 timers", not_negative, None
     )
 
+    over_ipv6: bool = False
+    """Whether the channel is crossed over IPv6, whose frames are longer."""
+
     def __post_init__(self) -> None:
         largest = LARGEST_PAYLOAD_BYTES - LARGEST_HEADER_BYTES
         if not 1 <= self.segment_bytes <= largest:
@@ -122,7 +125,7 @@ class Settings:
     def timer_s(self) -> float:
         """How long to wait for an answer before a packet is sent again: the propagation delay both ways, the
         transmission time of two longest packets, and the margin."""
-        packet_s = 8 * frame_bytes(self._longest_packet_bytes) / self.rate_bps if self.rate_bps else 0.0
+        packet_s = sending_s(self._longest_packet_bytes, self.rate_bps, self.over_ipv6)
         return self.rtt_s + 2 * packet_s + self.timer_margin_s
 
     @property

@@ -64,7 +64,7 @@ def test_the_secrets_may_go_to_standard_output_before_the_last_line(
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["--datagram-bytes", 1000], 127, "unsupported: datagrams of 1000 bytes; QUIC takes 1200 to 1472"),
+        (["--datagram-bytes", 1000], 127, "unsupported: datagrams of 1000 bytes; over IPv4 QUIC takes 1200 to 1472"),
         (["--idle-limit-s", 0.1], 1, "failed: the connection ended (Idle timeout, error 0x1)"),
         (["--congestion-control", "bbr"], 2, "invalid choice: 'bbr'"),
         (["--secrets-log", "/nowhere/at/all"], 1, "failed: /nowhere/at/all: No such file or directory"),

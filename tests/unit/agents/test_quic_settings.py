@@ -31,8 +31,16 @@ def test_a_chosen_limit_of_silence_is_kept() -> None:
 
 @pytest.mark.parametrize("datagram_bytes", [1000, 1199, 1473])
 def test_a_datagram_that_quic_does_not_take_is_not_supported(datagram_bytes: int) -> None:
-    with pytest.raises(Unsupported, match=f"datagrams of {datagram_bytes} bytes; QUIC takes 1200 to 1472"):
+    with pytest.raises(Unsupported, match=f"datagrams of {datagram_bytes} bytes; over IPv4 QUIC takes 1200 to 1472"):
         Settings(rate_bps=0, rtt_s=0, datagram_bytes=datagram_bytes)
+
+
+def test_a_datagram_that_only_ipv4_carries_whole_is_not_supported_over_ipv6() -> None:
+    assert Settings(rate_bps=0, rtt_s=0, datagram_bytes=1453).datagram_bytes == 1453
+    assert Settings(rate_bps=0, rtt_s=0, datagram_bytes=1452, over_ipv6=True).datagram_bytes == 1452
+
+    with pytest.raises(Unsupported, match="datagrams of 1453 bytes; over IPv6 QUIC takes 1200 to 1452"):
+        Settings(rate_bps=0, rtt_s=0, datagram_bytes=1453, over_ipv6=True)
 
 
 def test_a_seed_makes_one_certificate_and_another_seed_another() -> None:
