@@ -30,7 +30,7 @@ from owlt.agents.contract.placeholders import (
 from owlt.agents.contract.requirements import Binary, Need
 from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Command, Pattern, RunPath, Side, Text, Value, refuse_boolean, unknown_names
-from owlt.inputs.mistake import Invalid, Key, Mistake, Place, did_you_mean, got, unexpected
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, did_you_mean, got, not_one_of, unexpected
 from owlt.inputs.reader import NotYaml, read_yaml
 from owlt.inputs.validation import Clock as Clock
 from owlt.inputs.validation import mistakes_in
@@ -232,7 +232,7 @@ class Implementation(Value):
             problem = "the name is under binary too"
             raise Invalid(Mistake(problem, fix="rename one", where=Place(key=("parameters", shared[0]))))
         mistakes = list(self._wrong_placeholders()) or list(self._idle_parameters())
-        if mistakes := mistakes or [*self._wrong_choices(), *self._wrong_terms()]:
+        if mistakes := mistakes or [*self._wrong_choices(), *self._wrong_terms(), *self._wrong_limits()]:
             raise Invalid(*mistakes)
         return self
 
@@ -254,6 +254,17 @@ class Implementation(Value):
                     where = Place(key=("pairing", key, name, "parameter"))
                     fix = did_you_mean(term.parameter, self.parameters)
                     yield Mistake(got(term.parameter), "a parameter of this profile", fix, where)
+
+    def _wrong_limits(self) -> Iterator[Mistake]:
+        """A mistake for each parameter under `known_limits` that does not exist, and each value that it cannot have."""
+        for place, limit in enumerate(self.known_limits):
+            for name, values in limit.parameters.items():
+                where = Place(key=("known_limits", place, "parameters", name))
+                if name not in self.parameters:
+                    yield not_one_of(name, self.parameters).at(where)
+                for value in values:
+                    if not self.allows(name, value):
+                        yield Mistake(got(value), "a value under 'choices'", where=where)
 
     def _wrong_choices(self) -> Iterator[Mistake]:
         """A mistake for each parameter under `choices` that does not exist, or whose default is not among them."""

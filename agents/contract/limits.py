@@ -1,9 +1,12 @@
 """Limits of a run of an implementation: its time, its space, and conditions that it does not support."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from owlt.agents.contract.pairing import Parameter
+from owlt.agents.contract.placeholders import as_text
 from owlt.agents.contract.side import Number, Text, Value
 from owlt.inputs.quantities import IpVersion
 
@@ -84,7 +87,7 @@ INCOMPLETE_TRANSFER: tuple[Failure, ...] = ("part_of_file", "no_file", "time_lim
 
 
 class KnownLimit(Value):
-    """Conditions under which the implementation is known to fail, how, and why. All bounds given must be exceeded."""
+    """Conditions under which the implementation is known to fail, how, and why. All that are given must be met."""
 
     why: Annotated[Text, Field(description="the reason, a sentence")]
     fails_with: tuple[Failure, ...] = Field(
@@ -101,9 +104,20 @@ class KnownLimit(Value):
     packet_error_rate_above: Number | None = Field(
         default=None, description="it fails if the forward channel loses more, 0 to 1; default: any rate"
     )
+    parameters: dict[Text, list[Parameter]] = Field(
+        default={}, description="it fails if each of these parameters has one of these values; default: any values"
+    )
+    side: Literal["sender", "receiver"] | None = Field(
+        default=None, description="the side that fails, for pairs with the other side; default: either"
+    )
 
     def covers(
-        self, code: str | None, file_size_bytes: int | None, one_way_delay_s: float, packet_error_rate: float
+        self,
+        code: str | None,
+        file_size_bytes: int | None,
+        one_way_delay_s: float,
+        packet_error_rate: float,
+        parameters: Mapping[str, Parameter],
     ) -> bool:
         """Whether a run with these conditions failed in this way."""
         bounds = (
@@ -111,7 +125,15 @@ class KnownLimit(Value):
             (self.one_way_delay_s_above, one_way_delay_s),
             (self.packet_error_rate_above, packet_error_rate),
         )
-        return code in self.fails_with and all(bound is None or value > bound for bound, value in bounds)
+        is_beyond = all(bound is None or value > bound for bound, value in bounds)
+        return code in self.fails_with and is_beyond and self.applies_to(parameters)
+
+    def applies_to(self, parameters: Mapping[str, Parameter]) -> bool:
+        """Whether an implementation with these parameters has the limit."""
+        return all(
+            name in parameters and as_text(parameters[name]) in map(as_text, values)
+            for name, values in self.parameters.items()
+        )
 
 
 class Space(Value):

@@ -8,7 +8,7 @@ pair the stricter limits, the longer time limit, and both sides' ports. A pair's
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -218,7 +218,7 @@ def _merged(pair: Pair, own: dict[str, str], derived: Iterable[str]) -> Implemen
         "description": own.get("description") or f"The sender of {sender.name} with the receiver of {receiver.name}.",
         "clocks": clocks,
         "limits": _stricter(sender.limits, receiver.limits),
-        "known_limits": [*_limits_of(sender), *_limits_of(receiver)],
+        "known_limits": [each for role in ROLES for each in _limits_of(pair.side(role), role, parameters)],
         "run_directory": Space(
             file_sizes=max(sender.run_directory.file_sizes, receiver.run_directory.file_sizes),
             extra_bytes=max(sender.run_directory.extra_bytes, receiver.run_directory.extra_bytes),
@@ -273,8 +273,15 @@ def _stricter(one: Limits, other: Limits) -> Limits:
     return Limits(ip_versions=common, **{key: strictest[key](each) for key, each in values.items() if each})
 
 
-def _limits_of(side: Implementation) -> list[KnownLimit]:
-    return [each.model_copy(update={"why": f"{side.name}: {each.why}"}) for each in side.known_limits]
+def _limits_of(side: Implementation, role: Role, parameters: Mapping[str, Parameter]) -> Iterator[KnownLimit]:
+    """The known limits that a side has in a pair with these parameters."""
+    for limit in side.known_limits:
+        names = {name: f"{role}.{name}" for name in limit.parameters}
+        decided = {name for name, of_side in names.items() if of_side not in parameters}
+        always = limit.model_copy(update={"parameters": {name: limit.parameters[name] for name in decided}})
+        if limit.side in (None, role) and always.applies_to(side.parameters):
+            changing = {of_side: limit.parameters[name] for name, of_side in names.items() if name not in decided}
+            yield limit.model_copy(update={"why": f"{side.name}: {limit.why}", "parameters": changing, "side": None})
 
 
 def _duration(sender: Implementation, receiver: Implementation) -> Duration | None:

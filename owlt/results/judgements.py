@@ -107,7 +107,8 @@ def known_failure(implementation: Implementation, record: RunRecord) -> str:
     """
     if record.outcome not in NOT_DELIVERED or not (record.sender.command and record.receiver.command):
         return ""
-    at = (record.reason_code, record.file_size_bytes, record.delay_ns / 1e9, record.packet_error_rate)
+    channel = (record.file_size_bytes, record.delay_ns / 1e9, record.packet_error_rate)
+    at = (record.reason_code, *channel, record.parameters)
     return next((limit.why for limit in implementation.known_limits if limit.covers(*at)), "")
 
 

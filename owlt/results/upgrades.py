@@ -218,6 +218,7 @@ PLAN_STEPS: Steps = {
     7: _new_keys,  # ECN marking
     8: _new_keys,  # values of the reverse link, and the margin of the choice
     9: _new_keys,  # pairs, and the version of IP
+    10: _new_keys,  # known limits of some parameters and of one side
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

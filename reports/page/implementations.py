@@ -11,6 +11,7 @@ from typing import Literal
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.agents.contract.limits import KnownLimit, Limits
+from owlt.agents.contract.placeholders import as_text
 from owlt.inputs.axes import base_name
 from owlt.reports.results.labels import congestion_control_of
 from owlt.reports.results.load import Results, advertised_delays, advertised_rates
@@ -208,6 +209,7 @@ def _known_note(limit: KnownLimit) -> str:
         *([] if size is None else [f"files over {size_text(int(size))}"]),
         *([] if delay_s is None else [_longer_than(delay_s)]),
         *([] if error_rate is None else [f"a packet error rate above {probability_text(error_rate)}"]),
+        *(f"{name} {' or '.join(map(as_text, values))}" for name, values in limit.parameters.items()),
     ]
     return " ".join(["known to fail", *(["with", " and ".join(where)] if where else [])]) + f": {limit.why}"
 

@@ -254,3 +254,35 @@ def test_the_terms_of_a_role_are_those_of_both_roles_and_its_own() -> None:
 
     assert list(pairing.terms("sender")) == ["a", "b"]
     assert list(pairing.terms("receiver")) == ["a"]
+
+
+def limits_of(sender: Implementation, receiver: Implementation) -> list[tuple[str, dict[str, Any]]]:
+    return [(limit.why, limit.parameters) for limit in pair_of(sender, receiver).known_limits]
+
+
+def test_a_known_limit_of_one_side_is_one_of_pairs_with_that_side() -> None:
+    one = program("one", SETTABLE, known_limits=[{"why": "it is deaf", "side": "receiver"}])
+
+    assert limits_of(program("other", SETTABLE), one) == [("one: it is deaf", {})]
+    assert limits_of(one, program("other", SETTABLE)) == []
+
+
+def test_a_known_limit_of_parameters_names_them_with_their_side() -> None:
+    parameters = {"port": 5000, "rest_s": 1}
+    terms = {"port": {"parameter": "port"}}
+    one = program("one", terms, parameters=parameters, known_limits=[{"why": "late", "parameters": {"rest_s": [1]}}])
+
+    assert limits_of(one, program("other", SETTABLE)) == [("one: late", {"sender.rest_s": [1]})]
+
+
+def test_a_known_limit_of_a_parameter_that_follows_from_the_other_side_is_decided_with_it() -> None:
+    one = program("one", SETTABLE, known_limits=[{"why": "slow", "parameters": {"checksum": ["crc32"]}}])
+    with_crc32 = program("other", SETTABLE, parameters={"port": 1, "checksum": "crc32"})
+
+    assert limits_of(with_crc32, one) == [("one: slow", {})]
+    assert limits_of(program("other", SETTABLE), one) == []
+
+
+def test_a_known_limit_names_parameters_of_its_profile() -> None:
+    with pytest.raises(ValueError, match=r"known_limits\[0\].parameters.checksom.*did you mean checksum"):
+        program("one", SETTABLE, known_limits=[{"why": "slow", "parameters": {"checksom": ["crc32"]}}])

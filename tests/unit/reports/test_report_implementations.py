@@ -143,10 +143,32 @@ def test_a_known_limit_without_bounds_is_everywhere(row_of: RowOf) -> None:
 def test_a_known_limit_covers_what_exceeds_all_of_its_bounds(bounds: dict[str, float], is_there: bool) -> None:
     assert (
         KnownLimit(why="why", **bounds).covers(
-            "part_of_file", HERE.file_size_bytes, HERE.delay_ns / 1e9, HERE.packet_error_rate
+            "part_of_file", HERE.file_size_bytes, HERE.delay_ns / 1e9, HERE.packet_error_rate, {}
         )
         == is_there
     )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_there"),
+    [
+        ({"settings": "default", "limit_s": 30}, True),
+        ({"settings": "default", "limit_s": 60}, True),
+        ({"settings": "deep-space", "limit_s": 30}, False),
+        ({"settings": "default", "limit_s": 90}, False),
+        ({"settings": "default"}, False),
+    ],
+)
+def test_a_known_limit_of_parameters_covers_only_their_values(parameters: dict[str, Any], is_there: bool) -> None:
+    limit = KnownLimit(why="why", parameters={"settings": ["default"], "limit_s": [30, 60]})
+
+    assert limit.covers("part_of_file", None, 0, 0, parameters) == is_there
+
+
+def test_a_known_limit_is_noted_with_its_parameters(row_of: RowOf) -> None:
+    limit = {"why": "it crashes", "parameters": {"checksum": ["crc32", "modular"]}}
+
+    assert row_of({"known_limits": [limit]}).notes == ("known to fail with checksum crc32 or modular: it crashes",)
 
 
 LAUNCHED = {"command": ["mine"]}
