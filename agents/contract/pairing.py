@@ -62,6 +62,11 @@ class Pairing(Value):
     sender: Annotated[dict[Text, Term], Field(description="further terms, of its sender alone; default: none")] = {}
     receiver: Annotated[dict[Text, Term], Field(description="further terms, of its receiver alone; default: none")] = {}
 
+    @property
+    def all_terms(self) -> set[str]:
+        """The names of its terms, of either role."""
+        return {*self.agree, *self.sender, *self.receiver}
+
     def terms(self, role: str) -> Mapping[str, Term]:
         """The terms that it has in a role."""
         return self.agree | (self.sender if role == "sender" else self.receiver)

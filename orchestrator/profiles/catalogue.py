@@ -123,9 +123,26 @@ def find_implementation(name: str) -> Implementation:
     if _is_pair(name):
         return _written_pair(path)
     try:
-        return load_implementation(path)
+        implementation = load_implementation(path)
     except ContractError as problem:
         raise ProfileError(*problem.mistakes) from problem
+    if name.endswith((".yaml", ".yml")) and (mistakes := list(_misspelt_terms(implementation))):
+        raise ProfileError(*map(read_document(path).positions.located, mistakes))
+    return implementation
+
+
+def _misspelt_terms(implementation: Implementation) -> Iterator[Mistake]:
+    """A mistake for each term under `pairing` that is spelled much like one of its family that it does not have."""
+    pairing = implementation.pairing
+    if pairing is None:
+        return
+    others = [each.pairing for each in map(load_implementation, implementation_files()) if each.pairing]
+    of_family = {term for each in others if each.family == pairing.family for term in each.all_terms}
+    for key in ("agree", *ROLES):
+        for term in getattr(pairing, key):
+            if term not in of_family and (fix := did_you_mean(term, of_family - pairing.all_terms)):
+                problem = f"is not a term of the family {pairing.family!r}"
+                yield Mistake(problem, fix=fix, where=Place(key=("pairing", key, term)))
 
 
 def _sides_in(name: str) -> tuple[str, str] | None:

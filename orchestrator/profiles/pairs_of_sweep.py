@@ -61,6 +61,9 @@ def _named(
         if sender == receiver:
             fix = "remove it: 'implementations' has it"
             raise SweepMistake(Mistake(f"{sender} with itself is no pair", fix=fix, where=where))
+        if (first := written.index([sender, receiver])) != place:
+            problem = f"{sender} to {receiver} is already there: pairs[{first}]"
+            raise SweepMistake(Mistake(problem, fix="remove one of them", where=where))
         sides = product(_variants_of(sender, implementations), _variants_of(receiver, implementations))
         possible, reasons = _possible(sides)
         if not possible:

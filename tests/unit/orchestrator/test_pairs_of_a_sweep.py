@@ -274,3 +274,26 @@ def test_variants_whose_values_differ_are_left_out(tmp_path: Path, pairs: object
     assert plan.left_out_pairs["ltp-to-licklider+sender.port=1113+receiver.port=2000"] == (
         "port must agree, and would have to be 1113 and 2000"
     )
+
+
+@pytest.mark.parametrize(("term", "suggestion"), [("chekcsum", "checksum"), ("receiver_prt", "receiver_port")])
+def test_a_term_that_is_nearly_one_of_its_family_is_a_mistake(tmp_path: Path, term: str, suggestion: str) -> None:
+    path = written(tmp_path, MINE.replace(f"{suggestion}:", f"{term}:"), "mine")
+
+    with pytest.raises(ProfileError, match=rf"mine.yaml:\d+: pairing.agree.{term}: .*did you mean {suggestion}\?"):
+        find_implementation(str(path))
+
+
+def test_a_term_that_is_like_no_other_is_one_of_its_own(tmp_path: Path) -> None:
+    path = written(tmp_path, MINE.replace("checksum:", "release:"), "mine")
+
+    assert "release" in find_implementation(str(path)).pairing.agree  # type: ignore[union-attr]
+
+
+def test_a_pair_that_is_listed_twice_is_a_mistake(tmp_path: Path) -> None:
+    listed = [["cfdp", "cfdp-librecube"], ["cfdp-librecube", "cfdp"], ["cfdp", "cfdp-librecube"]]
+
+    assert mistake(tmp_path, pairs=listed) == (
+        "pairs[2]: cfdp to cfdp-librecube is already there: pairs[0]; remove one of them"
+    )
+    assert len(pairs_in(planned(tmp_path, pairs=listed[:2]))) == 2
