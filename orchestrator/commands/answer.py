@@ -106,7 +106,12 @@ def _summary_cells(chosen: CriterionAnswer, place: int) -> tuple[str, ...]:
         f"{summary.led} of {summary.planned}",
         f"{summary.undecided}" if summary.undecided else "",
         farthest_text(summary, chosen.criterion),
-        f"{undelivered.count} of {undelivered.n}" if undelivered else "",
+        ", ".join(
+            [
+                *([f"{undelivered.count} of {undelivered.n}"] if undelivered else []),
+                *([f"{summary.unsupported} unsupported"] if summary.unsupported else []),
+            ]
+        ),
     )
 
 

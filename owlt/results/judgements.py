@@ -121,11 +121,18 @@ class Delivery:
 
     delivered: int
     tried: int
+    unsupported: int = 0
+    """The runs among those tried that were not started, or ended, because the implementation does not support them."""
 
     @property
     def undelivered(self) -> int:
         """The number of files that were not delivered, for any reason of the implementation."""
         return self.tried - self.delivered
+
+    @property
+    def supported(self) -> int:
+        """The number of files tried that the implementation supports."""
+        return self.tried - self.unsupported
 
     @property
     def all_of_them(self) -> bool:
@@ -141,7 +148,11 @@ class Delivery:
 def delivery_of(outcomes: Iterable[str]) -> Delivery:
     """The deliveries of the runs with these outcomes."""
     of_implementation = [outcome for outcome in outcomes if outcome not in (ABORTED, NOT_RUN)]
-    return Delivery(sum(outcome == COMPLETED for outcome in of_implementation), len(of_implementation))
+    return Delivery(
+        sum(outcome == COMPLETED for outcome in of_implementation),
+        len(of_implementation),
+        sum(outcome == Outcome.UNSUPPORTED for outcome in of_implementation),
+    )
 
 
 def by_delivery(names: Sequence[str], records: Sequence[RunRecord]) -> dict[str, Delivery]:

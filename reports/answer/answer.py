@@ -103,7 +103,7 @@ def _sureness(verdict: Verdict, rest: Sequence[Standing], criterion: Criterion) 
     if verdict.best is None:
         return "sure", "none delivered more than half of its files"
     missing = [each.name for each in verdict.standings if each.relation == "not run"]
-    shown = [each for each in rest if each.relation in ("worse", "undelivered")]
+    shown = [each for each in rest if each.relation in ("worse", "undelivered", "unsupported")]
     reasons = list(_reasons(verdict, shown))
     if missing:
         return "not sure", "; ".join([*reasons, f"no run yet of {listed(missing)}"])
@@ -125,6 +125,9 @@ def _reasons(verdict: Verdict, shown: Sequence[Standing]) -> Iterator[str]:
         yield f"{_names(worse)} worse ({_p_text(p_values) if p_values else 'the runs of each are identical'})"
     if nothing:
         yield f"{listed(nothing)} delivered nothing"
+    for each in shown:
+        if each.relation == "unsupported":
+            yield f"{each.name} is unsupported: {each.unsupported_why}"
     if undelivered:
         yield f"{listed(undelivered)} delivered half of the files or fewer"
     if verdict.leaders and verdict.undecided:

@@ -406,10 +406,16 @@ def _failures(region: Region, names: Sequence[str]) -> list[str]:
     planned = missing = 0
     for name in names:
         standings = _standings(region, name)
-        tried, delivered = sum(each.tried for each in standings), sum(each.delivered for each in standings)
+        unsupported = sum(each.unsupported for each in standings)
+        tried = sum(each.tried for each in standings) - unsupported
+        delivered = sum(each.delivered for each in standings)
         planned += sum(each.planned for each in standings)
         missing += sum(each.planned - each.tried for each in standings)
         suspect = sum(each.suspect for each in standings)
+        if unsupported:
+            runs = f" in {unsupported} of {tried + unsupported} runs" if tried else ""
+            why = next(each.unsupported_why for each in standings if each.unsupported)
+            sentences.append(f"{name} is unsupported{runs}: {why}.")
         if tried == 1 and not delivered:
             sentences.append(f"{name} did not deliver its file.")
         elif delivered < tried:
@@ -461,8 +467,10 @@ def difference_text(standing: Standing, criterion: Criterion, with_interval: boo
     """
     if standing.relation == "not run":
         return "no run" if with_interval else ""
+    if standing.relation == "unsupported":
+        return "unsupported"
     if standing.relation == "undelivered":
-        return f"{standing.delivered} of {standing.tried} delivered"
+        return f"{standing.delivered} of {standing.tried - standing.unsupported} delivered"
     if standing.behind is None:
         return ""
     interval = _signed_interval(standing, criterion) if with_interval else ""

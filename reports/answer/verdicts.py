@@ -14,9 +14,10 @@ from owlt.reports.comparison.cells import Cell, Criterion, Point, SampleNumbers
 from owlt.reports.comparison.choice import DEFAULT_RULE, Rule, Standpoint, choose, competing
 from owlt.reports.comparison.estimates import Share, share
 
-Relation = Literal["best", "equivalent", "worse", "undecided", "undelivered", "not run"]
+Relation = Literal["best", "equivalent", "worse", "undecided", "undelivered", "unsupported", "not run"]
 """best, equivalent: may be taken. worse: shown to be behind the best by more than the margin. undecided: neither is
-shown. undelivered: worse, and half of its files or more were not delivered. not run: no run has a result."""
+shown. undelivered: worse, and half of its files or more were not delivered. unsupported: it
+supports none of the runs. not run: no run has a result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +135,9 @@ def _rank(numbers: SampleNumbers, value: float | None, sign: int) -> tuple[bool,
 
 def _relation(numbers: SampleNumbers, standpoint: Standpoint | None, is_best: bool) -> Relation:
     if standpoint is None:
-        return "undelivered" if numbers.tried else "not run"
+        if not numbers.tried:
+            return "not run"
+        return "unsupported" if numbers.unsupported == numbers.tried else "undelivered"
     if standpoint.position == "take":
         return "best" if is_best else "equivalent"
     if standpoint.position == "undecided":
@@ -171,7 +174,9 @@ class Summary:
     is_farthest_shown: bool
     """Whether it is shown there to be behind by more than the margin."""
     undelivered: Share | None
-    """The share of its files that were not delivered; None if no run has a result."""
+    """The share of its files that were not delivered, of runs that it supports; None if none of them has a result."""
+    unsupported: int
+    """The number of runs that it does not support."""
     suspect: int
 
 
@@ -204,6 +209,10 @@ def _summary(name: str, verdicts: Sequence[Verdict]) -> Summary:
         planned=len(own),
         farthest=farthest,
         is_farthest_shown=is_shown,
-        undelivered=share(sum(each.tried - each.delivered for _, each in own), sum(each.tried for _, each in own)),
+        undelivered=share(
+            sum(each.tried - each.unsupported - each.delivered for _, each in own),
+            sum(each.tried - each.unsupported for _, each in own),
+        ),
+        unsupported=sum(each.unsupported for _, each in own),
         suspect=sum(each.suspect for _, each in own),
     )

@@ -76,6 +76,10 @@ class SampleNumbers:
     planned: int
     tried: int
     delivered: int
+    unsupported: int
+    """Of those tried: the runs that the implementation does not support."""
+    unsupported_why: str
+    """The reason of the first of them; "" if there are none."""
     suspect: int
     n: int
     """The number of runs that have a value."""
@@ -132,6 +136,10 @@ class Sample:
             "planned": len(self.rows),
             "tried": self.tried,
             "delivered": self.delivered,
+            "unsupported": self._delivery.unsupported,
+            "unsupported_why": next(
+                (str(row["reason"]) for row in self.rows if row["outcome"] == Outcome.UNSUPPORTED), ""
+            ),
             "suspect": self.suspect,
         }
 

@@ -32,7 +32,7 @@ class Entry:
     @property
     def delivered(self) -> str:
         """The number of runs that delivered their file, out of those that have a result; or that none is supported."""
-        if {row["outcome"] for row in self.sample.rows} == {"unsupported"}:
+        if self.sample.is_unsupported:
             return "unsupported"
         return f"{self.sample.delivered} of {self.sample.tried}"
 

@@ -582,3 +582,33 @@ def test_the_headline_names_those_that_tie_in_some_cells_and_how_far_the_others_
     assert by_goodput(*cells[:2], cell(tie | {"norm": scaled(NARROW, 0.6)}, 1250)).headline.others.startswith(
         "As good: norm in 2 of the 3 cells."
     )
+
+
+WHY = "IPv6; the profile's ip_versions are IPv4"
+
+
+def with_unsupported(runs: int, failed: int = 0) -> Cell:
+    """ltp, and norm with so many unsupported and failed runs; all others are delivered."""
+    rows = [measured_row(None, outcome="unsupported", reason=WHY)] * runs + [measured_row(None)] * failed
+    delivered = tuple(measured_row(value) for value in SLOWER[len(rows) :])
+    return Cell(
+        Point("", 1e7, 10**6, 10**6, 0.0),
+        {"ltp": cell({"ltp": FAST}).samples["ltp"], "norm": Sample((*rows, *delivered))},
+    )
+
+
+def test_an_implementation_that_is_unsupported_is_so_with_its_reason() -> None:
+    answer = by_goodput(with_unsupported(len(SLOWER)))
+
+    assert answer.regions[0].sentences[-1] == f"norm is unsupported: {WHY}."
+    assert (answer.lines[0].why, answer.lines[0].others[0].difference) == (f"norm is unsupported: {WHY}", "unsupported")
+    assert answer.lines[0].sureness == "sure"
+
+
+def test_unsupported_runs_are_counted_apart_from_undelivered_files() -> None:
+    answer = by_goodput(with_unsupported(runs=2, failed=1))
+    (norm,) = [each for each in answer.summaries if each.name == "norm"]
+
+    assert (norm.unsupported, norm.undelivered.count, norm.undelivered.n) == (2, 1, len(SLOWER) - 2)  # type: ignore[union-attr]
+    assert f"norm is unsupported in 2 of {len(SLOWER)} runs: {WHY}." in answer.regions[0].sentences
+    assert f"norm delivered {len(SLOWER) - 3} of {len(SLOWER) - 2} files." in answer.regions[0].sentences
