@@ -213,10 +213,12 @@ def _missing_text(missing: Iterable[dict[str, str]]) -> str:
 
 def _perform(printer: Printer, plan: Plan, results: Path, guests: int | None, again: str) -> str:
     """Perform a plan. Returns the summary of an interrupted one, "" for one that came to its end."""
+    from owlt.orchestrator.checks.trials import DEAD
     from owlt.orchestrator.commands.progress import SweepProgress
     from owlt.orchestrator.sweep.campaign import Start, perform_plan
 
-    with SweepProgress(printer.console, again) as observe:
+    dead = {run.run_id for run in plan.runs if run.permutation.channel_name == DEAD}
+    with SweepProgress(printer.console, again, expected_failures=dead) as observe:
         performed = perform_plan(Start(plan, results, again, guests=guests), observe)
     return performed.summary if performed.interrupted else ""
 

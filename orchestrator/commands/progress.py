@@ -158,7 +158,8 @@ class SweepProgress:
 
     `again` is the command that resumes after an interrupt; `report`: a report is made afterwards. A log is written to
     `log` if it or the console is not a terminal; lines on a console that is no terminal begin with their time. If
-    `shown` is quiet, only runs that did not complete are shown; if it is verbose, every run.
+    `shown` is quiet, only runs that did not complete are shown; if it is verbose, every run. Of the
+    `expected_failures`, runs that should not complete, the ends are shown only then.
     """
 
     def __init__(
@@ -168,8 +169,10 @@ class SweepProgress:
         report: bool = False,
         log: TextIO | None = None,
         shown: Verbosity = verbosity,
+        expected_failures: Collection[str] = (),
     ) -> None:
         self._console = console
+        self._expected_failures = expected_failures
         self._again = again
         self._report = report
         self._log = log or sys.stderr
@@ -221,6 +224,8 @@ class SweepProgress:
                 case RepetitionsDue():
                     total = event.runs
                     self._bar.update(task, total=total)
+            if isinstance(event, RunPublished) and event.run_id in self._expected_failures and not self._shown.verbose:
+                return
             for line in _lines_about(event, self._shown.verbose):
                 self._print(line)
             if isinstance(event, RunPublished) and (warning := firsts.take(event)):

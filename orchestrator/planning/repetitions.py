@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Protocol
@@ -53,9 +53,12 @@ class DueRuns:
         return f"{decision.reason}: {width}after {decision.repetitions}" if decision.reason != "open" else "open"
 
 
-_goodputs: dict[Path, tuple[Recorded, Signature, tuple[float | None, ...]]] = {}
-"""The goodputs that this process has read, by the directories of runs, with the record and the summary that they are
-of."""
+@lru_cache(maxsize=1 << 17)
+def _goodput(directory: Path, outcome: str, _written: Signature) -> tuple[float | None, ...]:
+    """The goodput of a run whose summary has this signature: read once by this process, as long as the file stays."""
+    from owlt.reports.results.load import repetition_goodput
+
+    return repetition_goodput(directory, outcome, partial(load_summary, directory))
 
 
 class Repeating:
@@ -80,18 +83,12 @@ class Repeating:
 
     def goodput(self, run_id: str, record: Recorded | None) -> tuple[float | None, ...]:
         """The goodput as `repetition_goodput` returns it; () without a record."""
-        from owlt.reports.results.load import repetition_goodput
-
         if record is None:
             return ()
         directory = self._results / RUNS / run_id
-        known, found = _goodputs.get(directory), signature(directory / SUMMARY)
-        if known is not None and known[:2] == (record, found):
-            return known[2]
-        goodput = repetition_goodput(directory, record.outcome, partial(load_summary, directory))
-        if found is not None and any(goodput):  # a run without one may be analysed later
-            _goodputs[directory] = (record, found, goodput)
-        return goodput
+        found = signature(directory / SUMMARY)
+        read = _goodput if found else _goodput.__wrapped__  # a run without a summary may be analysed later
+        return read(directory, record.outcome, found)
 
 
 def due_runs(plan: Plan, results: Path, records: Mapping[str, Recorded]) -> set[str]:

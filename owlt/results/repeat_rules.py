@@ -100,11 +100,13 @@ def is_disturbed(record: RunRecord) -> bool:
     return record.machine_delay is not None and bool(disturbance(record.machine_delay))
 
 
+_MISSING = (ReasonCode.CHANNEL_UNSUPPORTED, ReasonCode.NOT_INSTALLED, ReasonCode.NOT_LOADED, ReasonCode.PROFILE)
+
 RULES: tuple[Rule, ...] = (
-    # what a kernel does not have, it does not have a minute later either
+    # what a kernel or a host does not have, it does not have a minute later either
     Rule(
         "aborted",
-        lambda record: record.reason_code is ReasonCode.CHANNEL_UNSUPPORTED,
+        lambda record: record.reason_code in _MISSING,
         attempts_per_start=1,
         at_later_starts=True,
     ),

@@ -135,8 +135,7 @@ def _others(first: _Named, criterion: Criterion, is_everywhere: bool) -> list[st
     typical = _range(median(shares), median(shares), criterion)
     if len(shares) > MOST_CHOICES and amount and typical and amount != typical:
         amount = f"typically {typical} ({amount.removesuffix(f' {criterion.worse}')})"
-    of_first = f"{either(first.names)} {'is' if len(first.names) == 1 else 'are'}"
-    where = "" if is_everywhere else f" where {of_first} to be taken"
+    where = "" if is_everywhere else f" where {either(first.names)} is the choice"
     return [*sentences, f"{who} {verb} {amount}{where}."] if amount else sentences
 
 

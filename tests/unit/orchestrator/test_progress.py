@@ -142,3 +142,15 @@ def test_a_later_failure_is_no_reason_to_end_the_sweep() -> None:
     assert "warning" not in shown_of(Outcome.COMPLETED, Outcome.FAILED)
     assert "warning" not in shown_of(Outcome.FAILED, done=1)
     assert "warning" not in shown_of(Outcome.ABORTED)
+
+
+@pytest.mark.parametrize("is_expected", [True, False])
+def test_a_failure_that_is_expected_is_not_shown(is_expected: bool) -> None:
+    plan, out = small_plan("exact", implementations=["cfdp"]), StringIO()
+    first = plan.runs[0].run_id
+    with SweepProgress(
+        Console(file=out, width=300), log=StringIO(), expected_failures={first} if is_expected else ()
+    ) as progress:
+        progress(plan, set())(Entry(0.0, 0, RunPublished(run_id=first, outcome=Outcome.TIMED_OUT, reason="dead")))
+
+    assert (first in out.getvalue(), "warning" in out.getvalue()) == (not is_expected, not is_expected)

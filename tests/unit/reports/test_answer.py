@@ -238,7 +238,7 @@ def test_cells_that_are_undecided_are_counted_apart_from_the_recommendation() ->
     assert by_goodput(*cells).headline.text == (
         "Take ltp: it has the highest goodput, or one within 1 % of it, in 1 of 2 cells "
         "(1250 ms). Undecided in 1 cell (25 ms): ltp or norm. "
-        "norm is 32 % slower where ltp is to be taken."
+        "norm is 32 % slower where ltp is the choice."
     )
 
 
@@ -297,7 +297,7 @@ def test_the_headline_says_what_to_take_and_where_it_is_behind() -> None:
     assert by_goodput(*cells).headline.text == (
         "Take ltp: it has the highest goodput, or one within 1 % of it, in 2 of 3 cells "
         "(PER 0 and 0.001). Elsewhere norm in 1 cell (PER 0.01). "
-        "norm is 32 % slower where ltp is to be taken."
+        "norm is 32 % slower where ltp is the choice."
     )
 
 

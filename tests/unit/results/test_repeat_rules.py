@@ -23,8 +23,9 @@ def test_an_aborted_run_is_repeated_until_its_attempts_are_used_up() -> None:
     assert is_repeated_later(aborted)
 
 
-def test_a_channel_that_the_kernel_does_not_support_is_tried_again_by_a_later_start_only() -> None:
-    refused = record(outcome=Outcome.ABORTED, reason_code=ReasonCode.CHANNEL_UNSUPPORTED)
+@pytest.mark.parametrize("code", ["channel_unsupported", "not_installed", "not_loaded", "profile"])
+def test_what_is_missing_is_tried_again_by_a_later_start_only(code: str) -> None:
+    refused = record(outcome=Outcome.ABORTED, reason_code=ReasonCode(code))
 
     assert not is_repeated_now(refused, attempts=1)
     assert is_repeated_later(refused)
