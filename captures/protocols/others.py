@@ -52,10 +52,11 @@ class Udt(Reader):
         return PacketContent("data", f"packet {packet.text('udt.seqno')}", byte_count=count, unplaced=True)
 
 
-_LONG = {
+QUIC_LONG_HEADERS = {
     "quic.long.packet_type": {0: "Initial", 1: "0-RTT", 2: "Handshake", 3: "Retry"},
     "quic.long.packet_type_v2": {1: "Initial", 2: "0-RTT", 3: "Handshake", 0: "Retry"},
 }
+"""The kinds of packets with a long header by tshark's fields: RFC 9000, section 17.2, and RFC 9369, section 3.2."""
 
 
 class Quic(Reader):
@@ -65,12 +66,16 @@ class Quic(Reader):
 
     LAYER, TITLE = "quic", "QUIC"
     NEEDS_TSHARK = True
-    FIELDS = ("quic.header_form", *_LONG, "quic.version")
+    FIELDS = ("quic.header_form", *QUIC_LONG_HEADERS, "quic.version")
 
     def read(self, packet: Packet) -> PacketContent:
         """The kinds of the packets of a datagram."""
         forms = packet.numbers("quic.header_form")
-        kinds = (names.get(kind, "long header") for field, names in _LONG.items() for kind in packet.numbers(field))
+        kinds = (
+            names.get(kind, "long header")
+            for field, names in QUIC_LONG_HEADERS.items()
+            for kind in packet.numbers(field)
+        )
         if not forms:
             raise Unreadable("no header")
         if packet.number("quic.version") == 0:

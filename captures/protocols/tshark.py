@@ -17,6 +17,8 @@ from functools import cache, partial
 from threading import Thread, Timer
 from typing import IO
 
+import numpy as np
+
 from owlt.captures.files.blocks import ETHERNET, ETHERNET_BYTES, RAW_IP
 from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns, Rows
@@ -84,6 +86,29 @@ def tshark_fields(columns: Columns, rows: Rows, options: Sequence[str], fields: 
                 f"{columns.path}: tshark dissected {count} of {len(rows)} packets and exited with status {status}: "
                 f"{errors[-1] if errors else 'no message'}; try it by hand: {' '.join(command[:1] + list(options))}"
             )
+
+
+def tshark_pdml(packets: Sequence[tuple[Columns, int]], options: Sequence[str], shown: str, protocol: str) -> bytes:
+    """The packets in these rows of their columns that a display filter shows, as XML with all fields of one protocol.
+
+    The number of a packet there (geninfo, num) is its place in the sequence, from 1. Raises NoDissection if tshark is
+    missing or fails, OSError if a capture cannot be read.
+    """
+    command = [find_tshark(), "-n", "-r", "-", *_OPTIONS, *options, "-Y", shown, "-T", "pdml", "-J", protocol]
+    records = b"".join(record for columns, row in packets for record in _records(columns, np.array([row])))
+    limit_s = _SECONDS + _SECONDS_A_PACKET * len(packets)
+    try:
+        done = subprocess.run(
+            command, input=_PCAP_HEADER + records, capture_output=True, env=default_settings(), timeout=limit_s
+        )
+    except subprocess.TimeoutExpired as problem:
+        raise NoDissection(
+            f"tshark did not finish within {limit_s:.0f} s; try it by hand: {' '.join(command)}"
+        ) from problem
+    if done.returncode:
+        errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise NoDissection(f"tshark exited with status {done.returncode}: {errors[-1] if errors else 'no message'}")
+    return done.stdout
 
 
 def _feed(pipe: IO[bytes], columns: Columns, rows: Rows) -> None:

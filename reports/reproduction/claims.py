@@ -136,6 +136,8 @@ class Reproduction(_Value):
     """Names for SQL queries that the others use, in their order."""
     packets_of: str = ""
     """An SQL condition on the table of runs: the runs whose packets the table `packets` has."""
+    handshakes_of: str = ""
+    """An SQL condition on the table of runs: the runs whose handshakes the table `quic_handshakes` has."""
     claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
     figures: tuple[FigureOf, ...] = ()
     series: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,9 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from owlt.captures.accounting.counts import direction_counters
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.frames.columns import Columns, read_columns
-from owlt.captures.frames.session import Session, sent_by
+from owlt.captures.frames.session import HOSTS, Session, sent_by
+from owlt.captures.pool import processes
+from owlt.captures.protocols.quic_handshake import QuicHandshake, load_or_count
+from owlt.captures.protocols.tshark import NoDissection
 from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.reproduction.claims import Claim, Reproduction, TableOf
 from owlt.reports.results.load import Results, Run
@@ -34,6 +39,8 @@ CAPTURES = {"packets": "sender.pcap", "packets_at_receiver": "receiver.pcap"}
 """The capture of each table of packets."""
 SAMPLE_COLUMNS = ("time_ns", "cwnd_segments", "ssthresh_segments", "total_retrans")
 MOST_SAMPLES_BYTES = 512_000_000
+MOST_OUTPUT_BYTES = 16_000_000
+"""The most bytes of a program's output in which secrets of its connection are looked for."""
 MISSING = -1
 """Represents an empty cell: counts are never negative."""
 NO_ACCESS = ("enable_external_access = false", "python_enable_replacements = false", "lock_configuration = true")
@@ -59,14 +66,15 @@ class BadQuery(Exception):
 @contextmanager
 def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator[DuckDBPyConnection]:
     """A database with the tables `runs` (every planned run of all results), `good` (completed ones without doubts),
-    `packets`, `packets_at_receiver`, `tcp_samples`, and the views. Raises BadQuery, and ReportError if a capture or
-    the samples that these need cannot be read.
+    `packets`, `packets_at_receiver`, `tcp_samples`, `quic_handshakes`, and the views. Raises BadQuery, and ReportError
+    if a capture or the samples that these need cannot be read.
 
     `packets` has the frames at the sender's port of the runs that `packets_of` selects: `sweep`, `run_id`,
     `from_sender`, `at_s` from the session's first frame there, `bytes`, and `frame`, its number in the capture.
     `packets_at_receiver` has those at the receiver's port. `tcp_samples` has what the sender's kernel reported of its
     connections in these runs: `sweep`, `run_id`, `at_s` as above, `cwnd_segments`, `ssthresh_segments` and
-    `total_retrans`. Runs without TCP have none.
+    `total_retrans`. Runs without TCP have none. `quic_handshakes` has two rows for each run that `handshakes_of`
+    selects, delivered or not: `sweep`, `run_id`, `from_sender`, and the values of `QuicHandshake`.
     """
     import duckdb
 
@@ -86,8 +94,14 @@ def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator
             "ssthresh_segments BIGINT, total_retrans BIGINT)"
         )
         try:
+            connection.execute(
+                "CREATE TABLE quic_handshakes (sweep VARCHAR, run_id VARCHAR, from_sender BOOLEAN, packets BIGINT, "
+                "bytes BIGINT, needed BIGINT, useless BIGINT, useless_bytes BIGINT, answers BIGINT, unreadable BIGINT, "
+                "first_byte_s DOUBLE)"
+            )
             for each in results:
                 _add_packets(connection, each, reproduction.packets_of)
+                _add_handshakes(connection, each, reproduction.handshakes_of)
             for name, query in reproduction.views.items():
                 connection.execute(f'CREATE VIEW "{name}" AS {query}')
         except duckdb.Error as problem:
@@ -154,15 +168,56 @@ def _judged(connection: DuckDBPyConnection, claim: Claim) -> Judged:
 def _add_packets(connection: DuckDBPyConnection, results: Results, condition: str) -> None:
     if not condition:
         return
-    query = f"SELECT run_id FROM good WHERE sweep = ? AND ({condition})"
+    for run in _selected(connection, results, "good", condition):
+        begin_ns = {
+            name: _add_packets_of(connection, name, results.sweep.name, run, file) for name, file in CAPTURES.items()
+        }
+        _add_tcp_samples_of(connection, results.sweep.name, run, begin_ns["packets"])
+
+
+def _selected(connection: DuckDBPyConnection, results: Results, source: str, condition: str) -> list[Run]:
+    query = f"SELECT run_id FROM {source} WHERE sweep = ? AND ({condition})"
     selected = {row[0] for row in connection.execute(query, [results.sweep.name]).fetchall()}
-    for run in results.runs:
-        if run.record.run_id in selected:
-            begin_ns = {
-                name: _add_packets_of(connection, name, results.sweep.name, run, file)
-                for name, file in CAPTURES.items()
-            }
-            _add_tcp_samples_of(connection, results.sweep.name, run, begin_ns["packets"])
+    return [run for run in results.runs if run.record.run_id in selected]
+
+
+def _add_handshakes(connection: DuckDBPyConnection, results: Results, condition: str) -> None:
+    """Add the handshakes of the runs that were captured. Several processes count them, because each run takes a tshark.
+
+    Raises ReportError if a capture cannot be read.
+    """
+    if not condition:
+        return
+    runs = [run for run in _selected(connection, results, "runs", condition) if run.summary]
+    dissectors = [results.profiles[run.record.implementation].dissector for run in runs]
+    with processes(len(os.sched_getaffinity(0)), "low") as pool:
+        for run, (handshake, problem) in zip(runs, pool.map(_handshake, runs, dissectors), strict=True):
+            if handshake is None:
+                raise _unreadable(run, run.directory, problem, "captures of a QUIC session")
+            connection.executemany(
+                "INSERT INTO quic_handshakes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        results.sweep.name,
+                        run.record.run_id,
+                        host == "sender",
+                        *(counts.packets, counts.bytes, counts.needed, counts.useless, counts.useless_bytes),
+                        *(counts.answers, handshake.unreadable, handshake.first_byte_s),
+                    )
+                    for host, counts in (("sender", handshake.sender), ("receiver", handshake.receiver))
+                ],
+            )
+
+
+def _handshake(run: Run, dissector: Sequence[str]) -> tuple[QuicHandshake | None, str]:
+    """The handshake of a run, or what is wrong."""
+    counters = {way: direction_counters(stages) for way, stages in run.record.emulator_statistics.items()}
+    session = Session.model_validate(run.record.session)
+    try:
+        outputs = [read_plain(run.directory / f"{host}.out", MOST_OUTPUT_BYTES) for host in HOSTS]
+        return load_or_count(run.directory, session, dissector, counters, outputs), ""
+    except (NotACapture, NoDissection, OSError, ValueError) as problem:
+        return None, str(problem)
 
 
 def _add_packets_of(connection: DuckDBPyConnection, name: str, sweep: str, run: Run, file: str) -> int:
