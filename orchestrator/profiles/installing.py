@@ -33,6 +33,7 @@ from owlt.orchestrator.profiles.third_party import (
     Installable,
     Pypi,
     Script,
+    go_driver,
     home,
     is_installed,
     script_path,
@@ -119,10 +120,21 @@ def compile_command(
             environment = _rust_environment(cargo, machine)
             package = copy_driver(recipe, cargo, prefix / "source", environment)
             return [*_cargo_install(cargo, prefix), "--path", str(package)], environment
-        case Go(packages=packages, minimum_go=minimum) as recipe:
+        case Go(packages=packages, driver=driver, minimum_go=minimum) as recipe:
             go = find_toolchain(GO, minimum, machine.path)
             module = pinned_module(recipe, go, prefix / "source")
             environment = {"GOBIN": str(prefix / "bin"), "GOFLAGS": "-trimpath -mod=readonly", "GOWORK": "off"}
+            if driver:
+                shutil.copy(go_driver(driver), module)
+                return [
+                    str(go),
+                    "build",
+                    "-C",
+                    str(module),
+                    "-o",
+                    str(prefix / "bin" / f"owlt-{driver}"),
+                    ".",
+                ], environment
             return [str(go), "install", "-C", str(module), *packages], environment
         case Pypi() as recipe:
             return create_environment(recipe, prefix), {}

@@ -72,11 +72,16 @@ class Driver(_Value):
 
 
 class Go(_Value):
-    """Programs of one Go module at one version, whose sum is that of go.sum."""
+    """Programs of one Go module at one version, whose sum is that of go.sum.
+
+    `packages` are the module's own programs. `driver` is the folder in agents/drivers/ of the program of this project
+    that uses the module, owlt-DRIVER.
+    """
 
     kind: Literal["go"]
     module: Text
-    packages: Annotated[list[Text], Field(min_length=1)]
+    packages: list[Text] = []
+    driver: Text | None = None
     version: Annotated[str, Field(pattern=r"^v\d+\.\d+\.\d+")]
     sum: Annotated[str, Field(pattern=r"^h1:[0-9A-Za-z+/]{43}=$")]
     minimum_go: Version
@@ -211,6 +216,8 @@ def _own_files(recipe: Debian | Cargo | Driver | Go | Pypi | Script) -> list[Pat
             return [script for script in [script_path(recipe)] if script.exists()]
         case Driver():
             return driver_files(recipe)
+        case Go(driver=driver) if driver:
+            return [go_driver(driver)]
         case Pypi(driver=driver):
             return [lock_path(recipe), *([python_driver(driver)] if driver else [])]
         case _:
@@ -222,6 +229,11 @@ def driver_files(recipe: Driver) -> list[Path]:
     directory = (PACKAGE / "agents" / "drivers" / recipe.driver).resolve()
     modules = [path for folder in (directory, directory.parent) for path in sorted(folder.glob("*.rs"))]
     return [directory / "Cargo.toml", directory / LOCK_NAME, *modules]
+
+
+def go_driver(driver: str) -> Path:
+    """The program of a driver in Go, one file."""
+    return (PACKAGE / "agents" / "drivers" / driver / "main.go").resolve()
 
 
 def python_driver(driver: str) -> Path:

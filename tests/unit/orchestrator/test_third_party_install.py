@@ -58,6 +58,7 @@ echo "example/other v1.0.0 SUM" >"$cache/go.sum"
 [ "$1" = mod ] && echo "{\\"Sum\\": \\"SUM\\", \\"GoModSum\\": \\"h1:mod\\", \\"Dir\\": \\"$cache\\"}" && exit
 for file in "$3/go.mod" "$3/go.sum"; do while read -r line; do echo "$line"; done <"$file"; done
 echo "flags: $GOFLAGS"
+[ -f "$3/main.go" ] && echo "with a driver: $1 $4 $6"
 printf '#!/bin/sh\\n' >"$GOBIN/mine"
 chmod +x "$GOBIN/mine"
 """
@@ -171,6 +172,24 @@ def test_an_installed_implementation_is_not_installed_again(programs: Path) -> N
 
     assert installation.installed
     assert lines == ["mine: already installed"]
+
+
+def test_a_driver_in_go_is_compiled_with_the_pinned_module(programs: Path) -> None:
+    put(programs, "go", GO)
+    driven = an_installable(
+        recipe={key: value for key, value in MODULE.items() if key != "packages"} | {"driver": "quic-go"}
+    )
+
+    assert installed(driven)[0][0].installed
+    log = (home(driven) / "install.log").read_text()
+    assert "require example/mine v1.2.3" in log and "with a driver: build -o ." in log
+
+
+def test_a_go_module_without_a_driver_has_none(programs: Path) -> None:
+    put(programs, "go", GO)
+
+    assert installed(an_installable(recipe=MODULE))[0][0].installed
+    assert "with a driver" not in (home(an_installable()) / "install.log").read_text()
 
 
 def test_another_version_replaces_the_first(programs: Path) -> None:
