@@ -92,7 +92,7 @@ def _common(settings: Settings, logs: Logs, *, is_client: bool) -> QuicConfigura
         alpn_protocols=[ALPN],
         congestion_control_algorithm=settings.congestion_control,
         idle_timeout=settings.idle_timeout_s,
-        initial_rtt=settings.initial_rtt_s,
+        initial_rtt=settings.first_rtt_s,
         max_data=settings.window_bytes,
         max_stream_data=settings.window_bytes,
         max_datagram_size=settings.datagram_bytes,

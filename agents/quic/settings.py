@@ -32,6 +32,7 @@ class Settings:
     datagram_bytes: int = option("largest UDP payload, 1200 to 1472, over IPv6 to 1452", count, SMALLEST_DATAGRAM_BYTES)
     flow_window_bytes: int = option("receive window; 0: 16 MiB or four bandwidth-delay products", count, 0)
     timer_margin_s: float = option("added to the first estimate of the round trip", not_negative, 0.1)
+    initial_rtt_s: float = option("first estimate of the round trip; 0: that of the channel", not_negative, 0.0)
     idle_limit_s: float = option("silence of the peer that ends a run; 0: 30 s and 64 round trips", not_negative, 0.0)
     linger_rtts: float = option("round trips for which the sender repeats CONNECTION_CLOSE", not_negative, 10.0)
     seed: int = option("seed of the receiver's key", count, 1)
@@ -48,16 +49,16 @@ class Settings:
             )
 
     @property
-    def initial_rtt_s(self) -> float:
+    def first_rtt_s(self) -> float:
         """The round trip before it was measured. Handshake packets are repeated after twice this (RFC 9002 section
-        6.2.2), so nothing is repeated that was not lost."""
+        6.2.2), so with that of the channel nothing is repeated that was not lost."""
         longest_s = sending_s(self.datagram_bytes, self.rate_bps, self.over_ipv6)
-        return self.rtt_s + HANDSHAKE_DATAGRAMS * longest_s + self.timer_margin_s
+        return self.initial_rtt_s or self.rtt_s + HANDSHAKE_DATAGRAMS * longest_s + self.timer_margin_s
 
     @property
     def idle_timeout_s(self) -> float:
         """How long the peer may be silent."""
-        return self.idle_limit_s or 30 + IDLE_RTTS * self.initial_rtt_s
+        return self.idle_limit_s or 30 + IDLE_RTTS * self.first_rtt_s
 
     @property
     def window_bytes(self) -> int:
@@ -71,4 +72,4 @@ class Settings:
 
         A receiver that misses it sends probes after some 3 and 9 round trips, because it has few measurements of them.
         """
-        return self.linger_rtts * self.initial_rtt_s
+        return self.linger_rtts * self.first_rtt_s

@@ -5,12 +5,14 @@
 #[path = "../options.rs"]
 mod options;
 
+use std::any::Any;
 use std::fs::{self, File};
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Instant;
 
 use options::{run, Failure, Options};
-use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+use quinn::congestion::{BbrConfig, Controller, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{AckFrequencyConfig, ClientConfig, ConnectionError, Endpoint, ServerConfig, TransportConfig, VarInt};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -25,7 +27,7 @@ owlt-quinn send --file FILE --local ADDRESS:PORT --peer ADDRESS:PORT [OPTION VAL
 options: --initial-rtt-ms --max-idle-timeout-ms (0: none) --keep-alive-ms --packet-threshold --time-threshold
   --persistent-congestion-threshold --max-ack-delay-ms --ack-eliciting-threshold --connection-window-bytes
   --stream-window-bytes --send-window-bytes --mtu-discovery (on, off) --initial-datagram-bytes
-  --congestion-control (cubic, newreno, bbr) --initial-window-bytes";
+  --congestion-control (cubic, newreno, bbr, fixed) --initial-window-bytes";
 
 fn integer(options: &Options, name: &str) -> Result<Option<VarInt>, Failure> {
     Ok(options.value::<u64>(name)?.map(VarInt::from_u64).transpose()?)
@@ -100,8 +102,43 @@ fn congestion_control(options: &Options) -> Result<Option<Arc<dyn ControllerFact
         None | Some("cubic") => configured!(CubicConfig),
         Some("newreno") => configured!(NewRenoConfig),
         Some("bbr") => configured!(BbrConfig),
-        Some(other) => return Err(format!("--congestion-control: got {other}, expected cubic, newreno or bbr").into()),
+        Some("fixed") => Some(Arc::new(FixedWindow(options.required("--initial-window-bytes")?))),
+        Some(other) => {
+            return Err(format!("--congestion-control: got {other}, expected cubic, newreno, bbr or fixed").into())
+        }
     })
+}
+
+/// A congestion window of so many bytes, whatever is lost or late.
+#[derive(Debug, Clone)]
+struct FixedWindow(u64);
+
+impl ControllerFactory for FixedWindow {
+    fn build(self: Arc<Self>, _: Instant, _: u16) -> Box<dyn Controller> {
+        Box::new((*self).clone())
+    }
+}
+
+impl Controller for FixedWindow {
+    fn on_congestion_event(&mut self, _: Instant, _: Instant, _: bool, _: u64) {}
+
+    fn on_mtu_update(&mut self, _: u16) {}
+
+    fn window(&self) -> u64 {
+        self.0
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.0
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
 }
 
 async fn receive(options: Options) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ from owlt.agents.quic.settings import Settings
 def test_the_first_round_trip_covers_the_light_the_channel_and_the_margin() -> None:
     settings = Settings(rate_bps=9600, rtt_s=2.5, datagram_bytes=1200, timer_margin_s=0.1)
 
-    assert settings.initial_rtt_s == pytest.approx(2.5 + 4 * 8 * (1200 + 42) / 9600 + 0.1)
+    assert settings.first_rtt_s == pytest.approx(2.5 + 4 * 8 * (1200 + 42) / 9600 + 0.1)
 
 
 def test_windows_are_larger_than_what_is_on_its_way() -> None:

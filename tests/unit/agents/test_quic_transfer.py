@@ -101,7 +101,7 @@ def test_the_first_timer_is_given_the_round_trip(pair: Make) -> None:
     both.run(until_s=both.link.now_s + 1000)
 
     first_s, second_s = (at_s for side, at_s, _ in both.link.sent[:2])
-    assert second_s - first_s == pytest.approx(2 * replace(CHOSEN, rtt_s=200).initial_rtt_s)
+    assert second_s - first_s == pytest.approx(2 * replace(CHOSEN, rtt_s=200).first_rtt_s)
 
 
 def test_the_output_appears_when_it_is_complete(pair: Make) -> None:

@@ -9,10 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aioquic.quic.configuration import QuicConfiguration
 
 from owlt.agents.contract.implementation import ROLES
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.profiles.third_party import Driver, Installable, all_installables, driver_files
+from owlt.orchestrator.profiles.third_party import (
+    Driver,
+    Installable,
+    all_installables,
+    driver_files,
+    go_driver,
+)
 from tests.unit.orchestrator.test_original_profiles import CHANNEL, UNLIMITED, file_of
 
 DRIVEN = [installable for installable in all_installables() if isinstance(installable.recipe, Driver)]
@@ -134,3 +141,65 @@ def test_a_window_is_given_to_ngtcp2_for_the_stream_and_the_connection_alike() -
     windows = file_of("ngtcp2", "receiver", "windows", settings="default", flow_window="1M").split()
 
     assert windows == ["--max-data=1M", "--max-stream-data-bidi-local=1M", "--max-window=1M", "--max-stream-window=1M"]
+
+
+def test_the_profile_of_quic_go_gives_the_options_that_its_driver_has() -> None:
+    implementation = find_implementation("quic-go")
+    given = set().union(*(options_of(str(implementation.side(role))) for role in ROLES))
+
+    assert given == options_of(go_driver("quic-go").read_text().partition("usage = `")[2].partition("`")[0])
+
+
+def test_the_default_set_gives_quic_go_nothing_of_the_channel() -> None:
+    assert set(file_of("quic-go", "sender", "options").split()[1::2]) == {"default"}
+
+
+def test_the_set_for_deep_space_gives_quic_go_timeouts_and_windows_of_the_channel() -> None:
+    options = file_of("quic-go", "receiver", "options", settings="deep-space").split()
+
+    assert options[:4:2] == ["--handshake-idle-timeout-ms", "--max-idle-timeout-ms"]
+    assert options[1:4:2] == [str((30 + 64 * 1200) * 1000)] * 2
+    assert options[options.index("--initial-stream-window-bytes") + 1] == str(4 * 2_000_000 * 1200 // 8)
+
+
+def test_the_default_set_gives_aioquic_its_own_values() -> None:
+    options = file_of("quic-aioquic", "sender", "options", settings="default").split()
+
+    own = QuicConfiguration()
+    values = dict(zip(options[::2], map(float, options[1::2]), strict=True))
+    assert values == {
+        "--initial-rtt-s": own.initial_rtt,
+        "--idle-limit-s": own.idle_timeout,
+        "--flow-window-bytes": own.max_data,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("quinn", "--initial-rtt-ms 2100000 --max-idle-timeout-ms 2100000 --congestion-control fixed"),
+        ("quiche", "--initial-rtt-ms 2100000 --max-idle-timeout-ms 2100000 --hystart off"),
+        ("tquic", "--initial-rtt 2100000 --handshake-timeout 2100000 --idle-timeout 2100000 --max-pto 6300000"),
+        ("ngtcp2", "--initial-rtt=2100000ms --timeout=2100000ms --handshake-timeout=2100000ms --no-pmtud"),
+        ("quic-go", "--handshake-idle-timeout-ms 2100000 --max-idle-timeout-ms 2100000"),
+        ("quic-aioquic", "--initial-rtt-s 2100.0 --idle-limit-s 2100.0"),
+    ],
+)
+def test_the_set_of_the_draft_has_the_longest_round_trip_for_timers_and_timeouts(name: str, given: str) -> None:
+    """20 min for the delay of the channel, and an outage of 15 min."""
+    options = file_of(name, "receiver", "options", settings="tiptop-draft", longest_outage_s=900).split()
+
+    assert " ".join(options).startswith(given)
+
+
+@pytest.mark.parametrize(("name", "bytes_each"), [("quinn", 1), ("quiche", 1200), ("tquic", 1200)])
+def test_the_set_of_the_draft_has_a_window_of_one_bandwidth_delay_product(name: str, bytes_each: int) -> None:
+    options = file_of(name, "receiver", "options", settings="tiptop-draft", longest_outage_s=900).split()
+    (window,) = [
+        value
+        for option, value in zip(options[::2], options[1::2], strict=False)
+        if option in ("--initial-window-bytes", "--initial-window-packets", "--initial-congestion-window")
+        and value != "default"
+    ]
+
+    assert int(window) * bytes_each == 2_000_000 * 1200 // 8
