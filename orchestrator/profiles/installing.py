@@ -23,7 +23,7 @@ from owlt.orchestrator.hosts.mount_namespace import with_own_devices
 from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.own_directories import only_process, third_party_directory
 from owlt.orchestrator.profiles.environments import create_environment, finish_environment, require_pinned_wheels
-from owlt.orchestrator.profiles.pins import Refused, copy_driver, pinned_module, require_pinned_crate
+from owlt.orchestrator.profiles.pins import Refused, copy_driver, pinned_crate, pinned_module
 from owlt.orchestrator.profiles.third_party import (
     STAMP_NAME,
     Cargo,
@@ -110,16 +110,16 @@ def compile_command(
     """
     machine = machine or this_machine()
     match installable.recipe:
-        case Cargo(crate=crate, version=version, minimum_rust=minimum) as recipe:
+        case Cargo(minimum_rust=minimum) | Driver(minimum_compiler=minimum) as recipe:
             cargo = find_toolchain(RUST, minimum, machine.path)
-            environment = _rust_environment(cargo, machine)
-            require_pinned_crate(recipe, cargo, prefix, environment)
-            return [*_cargo_install(cargo, prefix), "--version", f"={version}", crate], environment
-        case Driver(minimum_compiler=minimum) as recipe:
-            cargo = find_toolchain(RUST, minimum, machine.path)
-            environment = _rust_environment(cargo, machine)
-            package = copy_driver(recipe, cargo, prefix / "source", environment)
-            return [*_cargo_install(cargo, prefix), "--path", str(package)], environment
+            environment = {"PATH": f"{cargo.parent}{os.pathsep}{machine.path}"}  # cargo looks for rustc there
+            source = prefix / "source"
+            if isinstance(recipe, Cargo):
+                package = pinned_crate(recipe, cargo, source, environment)
+            else:
+                package = copy_driver(recipe, cargo, source, environment)
+            directories = ["--root", str(prefix), "--target-dir", str(prefix / "target"), "--path", str(package)]
+            return [str(cargo), "install", "--locked", *directories], environment
         case Go(packages=packages, driver=driver, minimum_go=minimum) as recipe:
             go = find_toolchain(GO, minimum, machine.path)
             module = pinned_module(recipe, go, prefix / "source")
@@ -142,14 +142,6 @@ def compile_command(
             return [str(script_path(recipe)), str(prefix)], {"SUDO": " ".join(machine.root_prefix or [])}
         case Debian():
             raise ValueError(f"{installable.name} is not compiled")
-
-
-def _rust_environment(cargo: Path, machine: BuildMachine) -> dict[str, str]:
-    return {"PATH": f"{cargo.parent}{os.pathsep}{machine.path}"}  # cargo looks for rustc there
-
-
-def _cargo_install(cargo: Path, prefix: Path) -> list[str]:
-    return [str(cargo), "install", "--locked", "--root", str(prefix), "--target-dir", str(prefix / "target")]
 
 
 def _install_one(installable: Installable, machine: BuildMachine, observe: Observe, output: Observe) -> Installation:

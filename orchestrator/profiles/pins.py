@@ -1,18 +1,20 @@
 """What pins the sources of a compiled third-party implementation to those that were examined: hashes of ours.
 
-cargo and go compare what they download with what the registry states; here, what it states is compared with the hash in
-the recipe, before anything is compiled. A driver's hashes are in its lock file, and cargo compares them itself.
+A crate is compiled from the file whose hash was compared. go compares what it downloads with a sum, which is compared
+with the recipe's here. A driver's hashes are in its lock file, and cargo compares them itself.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
-import tomllib
+import tarfile
 from collections.abc import Mapping
+from io import BytesIO
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -21,16 +23,6 @@ from owlt.orchestrator.hosts.mount_namespace import with_own_devices
 from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.profiles.third_party import LOCK_NAME, Cargo, Driver, Go, driver_files
 
-MANIFEST = """\
-[package]
-name = "pinned"
-version = "0.0.0"
-edition = "2021"
-[lib]
-path = "lib.rs"
-[dependencies]
-"{crate}" = "={version}"
-"""
 DIFFERS = "the release has been replaced, or the registry's copy is damaged: compile nothing from it, and report it"
 NO_ANSWER = "see whether the package registry answers, and repeat the command"
 
@@ -43,22 +35,23 @@ class Refused(Exception):
         self.next_step = next_step
 
 
-def require_pinned_crate(recipe: Cargo, cargo: Path, directory: Path, environment: Mapping[str, str]) -> None:
-    """Ask the registry for the SHA-256 of the crate's file. `directory` is for files of this question.
+def pinned_crate(recipe: Cargo, cargo: Path, directory: Path, environment: Mapping[str, str]) -> Path:
+    """Have cargo download the crate's file into its cache, and unpack the file in a new directory.
 
-    Raises Refused if it is not the recipe's, or without an answer.
+    Returns the package's path. Raises Refused if the file has another hash, or if it cannot be downloaded.
     """
-    package = directory / "pinned"
-    package.mkdir()
-    (package / "lib.rs").touch()
-    (package / "Cargo.toml").write_text(MANIFEST.format(crate=recipe.crate, version=recipe.version))
-    _output_of([str(cargo), "generate-lockfile", "--manifest-path", str(package / "Cargo.toml")], environment)
-    locked = tomllib.loads((package / "Cargo.lock").read_text())["package"]
-    shutil.rmtree(package)
-    (found,) = [
-        each["checksum"] for each in locked if (each["name"], each["version"]) == (recipe.crate, recipe.version)
-    ]
-    _require_equal(f"crate {recipe.crate} {recipe.version}", found, recipe.sha256)
+    name = f"{recipe.crate}-{recipe.version}"
+    _output_of([str(cargo), "info", "--quiet", f"{recipe.crate}@{recipe.version}"], environment)
+    cache = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo") / "registry" / "cache"
+    files = [path.read_bytes() for path in cache.glob(f"*/{name}.crate")]
+    by_hash = {hashlib.sha256(file).hexdigest(): file for file in files}
+    if recipe.sha256 not in by_hash:
+        found = ", ".join(by_hash) or "of no file in cargo's cache"
+        _require_equal(f"crate {recipe.crate} {recipe.version}", found, recipe.sha256)
+    with tarfile.open(fileobj=BytesIO(by_hash[recipe.sha256])) as archive:
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since 3.11.4
+        archive.extractall(directory)
+    return directory / name
 
 
 def pinned_module(recipe: Go, go: Path, directory: Path) -> Path:

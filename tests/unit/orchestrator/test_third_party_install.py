@@ -7,9 +7,11 @@ import fcntl
 import hashlib
 import os
 import subprocess
+import tarfile
 import threading
 import zipfile
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -30,13 +32,8 @@ from owlt.orchestrator.profiles.third_party import Installable, home, is_install
 CARGO = """\
 #!/bin/sh
 [ "$1" = --version ] && echo "cargo VERSION (abc 2026-01-01)" && exit
-if [ "$1" = generate-lockfile ]; then
-    [ BROKEN = silent ] && echo "error: no answer" >&2 && exit 101
-    for version in 1.2.3 1.3.0; do
-        printf '[[package]]\nname = "mine-cli"\nversion = "%s"\nchecksum = "CHECKSUM"\n' $version
-    done >"${3%Cargo.toml}Cargo.lock"
-    exit
-fi
+[ "$1" = info ] && [ BROKEN = silent ] && echo "error: no answer" >&2 && exit 101
+[ "$1" = info ] && exit
 [ "$1" = metadata ] && echo '{"packages": [{"dependencies": [{"source": "the registry"}]}]}' && exit
 [ "$7" = --path ] && while read -r line; do echo "locked: $line"; done <"$8/Cargo.lock"
 echo "compiling $*"
@@ -47,6 +44,19 @@ printf '#!/bin/sh\\necho mine 1.2.3\\n' >"$2/bin/mine"
 chmod +x "$2/bin/mine"
 """
 CHECKSUM = 64 * "c"
+
+
+def packed(name: str, content: bytes) -> bytes:
+    """A tar archive with one file."""
+    file = BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        archive.addfile(entry, BytesIO(content))
+    return file.getvalue()
+
+
+CRATE_FILE = packed("mine-cli-1.2.3/Cargo.lock", b"pinned\n")
 GO_SUM = f"h1:{43 * 'g'}="
 GO = """\
 #!/bin/sh
@@ -75,7 +85,7 @@ CRATE = {
     "kind": "cargo",
     "crate": "mine-cli",
     "version": "1.2.3",
-    "sha256": CHECKSUM,
+    "sha256": hashlib.sha256(CRATE_FILE).hexdigest(),
     "minimum_rust": "1.85",
 }
 MODULE = {
@@ -109,6 +119,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(directory))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CARGO_HOME", raising=False)
+    put_in_cargos_cache(CRATE_FILE)
     monkeypatch.delenv("SUDO", raising=False)
     return directory
 
@@ -141,6 +153,13 @@ def a_driver(directory: Path, **changes: object) -> Installable:
     (directory / "main.rs").write_text("fn main() {}")
     recipe = {"kind": "driver", "driver": str(directory), "language": "rust", "version": "1.2.3"}
     return an_installable(recipe=recipe | {"minimum_compiler": "1.85"} | changes)
+
+
+def put_in_cargos_cache(file: bytes, registry: str = "registry") -> None:
+    directory = Path.home() / ".cargo" / "registry" / "cache" / registry
+    directory.mkdir(parents=True, exist_ok=True)
+    for version in ("1.2.3", "1.3.0"):
+        (directory / f"mine-cli-{version}.crate").write_bytes(file)
 
 
 def machine(is_root: bool = True) -> BuildMachine:
@@ -266,13 +285,24 @@ def test_a_failed_installation_does_not_stop_the_others(programs: Path) -> None:
     assert [installation.installed for installation in installations] == [False, True]
 
 
-def test_a_crate_with_another_checksum_than_the_recipe_is_not_compiled(programs: Path) -> None:
+def test_a_crate_is_compiled_from_the_file_whose_hash_is_that_of_the_recipe(programs: Path) -> None:
     put(programs, "cargo", CARGO)
-    installable = an_installable(recipe=CRATE | {"sha256": 64 * "d"})
+    put_in_cargos_cache(b"of another registry", "other")
+
+    installed(an_installable())
+
+    assert "locked: pinned" in (home(an_installable()) / "install.log").read_text().splitlines()
+
+
+def test_a_crate_with_another_hash_than_the_recipe_is_not_compiled(programs: Path) -> None:
+    put(programs, "cargo", CARGO)
+    put_in_cargos_cache(b"another file")
+    installable = an_installable()
 
     [installation], _ = installed(installable)
 
-    assert installation.message == f"crate mine-cli 1.2.3 has the hash {CHECKSUM}; expected {64 * 'd'}"
+    another = hashlib.sha256(b"another file").hexdigest()
+    assert installation.message == f"crate mine-cli 1.2.3 has the hash {another}; expected {CRATE['sha256']}"
     assert installation.next_step.startswith("the release has been replaced, or the registry's copy is damaged")
     assert not is_installed(installable)
 
@@ -282,7 +312,7 @@ def test_a_registry_that_does_not_answer_is_reported_in_the_words_of_cargo(progr
 
     [installation], _ = installed(an_installable())
 
-    assert installation.message == "cargo generate-lockfile exited with status 101: error: no answer"
+    assert installation.message == "cargo info exited with status 101: error: no answer"
     assert installation.next_step == "see whether the package registry answers, and repeat the command"
 
 
