@@ -16,7 +16,7 @@ from owlt.captures.frames.decoding import CE
 from owlt.captures.matches.delivery import INTACT, Delivery, OneWay
 
 Stages = Mapping[str, Mapping[str, float]]
-"""Stage (gate, bottleneck, errors, pipe: the order in which a frame meets them) to counter to value."""
+"""Stage (gate, bottleneck, faults, errors, pipe: the order in which a frame meets them) to counter to value."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +63,25 @@ class DirectionCounters:
 def direction_counters(stages: Stages) -> DirectionCounters:
     """The counters of one direction, including stages that existed for a part of the time."""
     values = {stage: {name: int(value) for name, value in counters.items()} for stage, counters in stages.items()}
-    gate, bottleneck, errors, pipe = (values.get(name, {}) for name in ("gate", "bottleneck", "errors", "pipe"))
+    names = ("gate", "bottleneck", "faults", "errors", "pipe")
+    gate, bottleneck, faults, errors, pipe = (values.get(name, {}) for name in names)
     gate_drops = gate.get("dropped_queue_packets", 0) + gate.get("dropped_mtu_packets", 0)
     queue_drops = gate.get("dropped_queue_packets", 0) + bottleneck.get("dropped_packets", 0)
     lost_in_pipe = pipe.get("lost_packets", pipe.get("dropped_packets", 0))
     error_drops = errors.get("dropped_packets", 0)
-    doubled = pipe.get("duplicated_packets")
+    fault_drops, held_by_faults = faults.get("dropped_packets", 0), faults.get("waiting_packets", 0)
+    doubled, doubled_by_faults = pipe.get("duplicated_packets"), faults.get("duplicated_packets", 0)
     to_bottleneck = _into(bottleneck, bottleneck.get("dropped_packets", 0))
     to_pipe = _into(pipe, lost_in_pipe - (doubled or 0))
     held = bottleneck.get("waiting_packets", 0)
-    before_errors = queue_drops + gate.get("dropped_mtu_packets", 0) + held
+    before_faults = queue_drops + gate.get("dropped_mtu_packets", 0) + held
+    before_errors = before_faults + fault_drops + held_by_faults - doubled_by_faults
     entered = [
         packets + before
         for packets, before in (
             (gate.get("packets"), 0),
             (to_bottleneck, gate_drops),
+            (faults.get("packets"), before_faults),
             (errors.get("packets"), before_errors),
             (to_pipe, before_errors + error_drops),
         )
@@ -87,12 +91,12 @@ def direction_counters(stages: Stages) -> DirectionCounters:
         entered=max(entered, default=None),
         queue_drops=queue_drops,
         mtu_drops=gate.get("dropped_mtu_packets", 0),
-        losses=error_drops + lost_in_pipe,
+        losses=fault_drops + error_drops + lost_in_pipe,
         losses_behind_errors=lost_in_pipe,
-        waiting=held + pipe.get("waiting_packets", 0),
-        duplicates=doubled if pipe else 0,
+        waiting=held + held_by_faults + pipe.get("waiting_packets", 0),
+        duplicates=None if pipe and doubled is None else (doubled or 0) + doubled_by_faults,
         corrupted_by_netem=pipe.get("corrupted_packets") if pipe else 0,
-        hit_by_errors=errors.get("hit_packets", 0) - error_drops,
+        hit_by_errors=errors.get("hit_packets", 0) - error_drops + faults.get("corrupted_packets", 0),
         marked=gate.get("marked_packets"),
     )
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Self, get_args
 
-from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
+from owlt.emulator.channel.aimed_fault import MOST_FAULTS, Action, Aim, Fault, check_faults
 from owlt.emulator.channel.link import LinkSpec, key_of
 from owlt.emulator.channel.loss_models import FourState, GilbertElliott
 from owlt.emulator.channel.text import FORM, QUEUE_UNITS, Moment, Value, as_written, expected_value, parse_list
@@ -25,6 +26,7 @@ DIRECTIONS = ("forward", "reverse")
 MOST_STEPS = 100_000
 MOST_LISTED = 1_000_000
 """Values of jitter tables and listed errors in all steps together; a step repeats lists that it does not replace."""
+LONGEST_SCOPE = 4000
 MOST_MISTAKES = 100
 """The most mistakes that an error lists: a request of 16 MiB can contain hundreds of thousands."""
 ETHERNET_MTU_BYTES = 1500
@@ -64,6 +66,14 @@ class ChannelSpec(Value):
     forward: LinkSpec = LinkSpec()
     reverse: LinkSpec = LinkSpec()
     timeline: Timeline | None = None
+    faults: Annotated[
+        tuple[Fault, ...],
+        BeforeValidator(parse_list),
+        AfterValidator(check_faults),
+        Field(max_length=MOST_FAULTS, description="aimed faults: which packets are dropped, delayed or changed"),
+    ] = ()
+    fault_scope: Annotated[str, Field(max_length=LONGEST_SCOPE)] = ""
+    """The packets that faults count, as an expression of pcap-filter(7): a run gives those of its session. "": all."""
     bypass: bool = False
     """True: explicitly a transparent bridge, as the baseline for comparing channels."""
 
@@ -74,8 +84,8 @@ class ChannelSpec(Value):
 
     @model_validator(mode="after")
     def _check_bypass(self) -> Self:
-        if self.bypass and (self.timeline is not None or not self.forward.unimpaired or not self.reverse.unimpaired):
-            raise unexpected("bypass without links and without a timeline, or links without bypass")
+        if self.bypass and not self.model_copy(update={"bypass": False}).unimpaired:
+            raise unexpected("bypass without links, faults and a timeline, or links without bypass")
         return self
 
     @model_validator(mode="after")
@@ -105,12 +115,14 @@ class ChannelSpec(Value):
     @property
     def unimpaired(self) -> bool:
         """True if neither direction ever has an effect, so that the kernel needs no configuration."""
-        return self.timeline is None and self.forward.unimpaired and self.reverse.unimpaired
+        changes = self.timeline is not None or bool(self.faults)
+        return not changes and self.forward.unimpaired and self.reverse.unimpaired
 
     @property
     def draws(self) -> bool:
         """True if a direction makes random choices at some time."""
-        return any(link.draws for links in self.states for link in links.values())
+        by_fault = any(fault.probability < 1 for fault in self.faults)
+        return by_fault or any(link.draws for links in self.states for link in links.values())
 
     @property
     def rtt_ns(self) -> int:
@@ -131,6 +143,7 @@ class ChannelSpec(Value):
         """Return the channel as it is written: plain values that XML-RPC carries exactly."""
         wire: dict[str, Any] = {direction: self.link(direction).to_wire() for direction in DIRECTIONS}
         wire |= {"bypass": True} if self.bypass else {}
+        wire |= self.model_dump(mode="json", by_alias=True, include={"faults", "fault_scope"}, exclude_defaults=True)
         return wire if self.timeline is None else wire | {"timeline": self._timeline_to_wire(self.timeline)}
 
     def _timeline_to_wire(self, timeline: Timeline) -> dict[str, Any]:

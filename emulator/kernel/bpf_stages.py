@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Self, cast
 
 from owlt.emulator.kernel.bpf.loading import BpfObject, find_object
-from owlt.emulator.kernel.kernel_requests import add_program
+from owlt.emulator.kernel.kernel_requests import PROGRAM, add_program
 from owlt.emulator.kernel.ports import EGRESS_FILTERS
 from owlt.emulator.kernel.program_settings import (
     MOST_POSITIONS,
@@ -42,9 +42,9 @@ class ProgramStage:
     def _loaded(cls) -> Self:
         return cls(BpfObject(find_object(cls._program)))
 
-    def attach(self, netlink: IPRoute, index: int) -> None:
-        """Let all frames of an interface pass the program first."""
-        add_program(netlink, index, self._parent, self.program, f"owlt-{self._program}")
+    def attach(self, netlink: IPRoute, index: int, priority: int = PROGRAM) -> None:
+        """Let all frames of an interface pass the program."""
+        add_program(netlink, index, self._parent, self.program, f"owlt-{self._program}", priority)
 
     @property
     def program(self) -> int:

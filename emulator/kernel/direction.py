@@ -248,7 +248,7 @@ class InKernel:
     def _runs(self, netlink: IPRoute, name: str) -> bool:
         index, parent = self._place(name)
         return any(
-            message.get_attr("TCA_KIND") == "bpf" and message["handle"] == OUR_FILTER
+            message["handle"] == OUR_FILTER and message["info"] >> 16 == PROGRAM
             for message in netlink.get_filters(index=index, parent=parent)
         )
 

@@ -23,8 +23,8 @@ from owlt.emulator.kernel.ports import (
 from owlt.emulator.kernel.rtnetlink import IPRoute, NetlinkError
 
 ROOT = 0xFFFF_FFFF
-PROGRAM, REDIRECT = 1, 2
-"""Priorities of filters; lower ones are applied first."""
+FIRST_CLASS, AIMS, PROGRAM, REDIRECT = 1, 32, 33, 34
+"""Priorities of filters; lower ones are applied first. Those of packet classes are numbered from FIRST_CLASS on."""
 _NO_AUTOMATIC_ADDRESS = 1  # IN6_ADDR_GEN_MODE_NONE
 
 
@@ -86,15 +86,17 @@ def add_redirect(netlink: IPRoute, entrance: int, device: int) -> None:
     )
 
 
-def add_program(netlink: IPRoute, index: int, parent: int, program: int, name: str) -> None:
-    """Attach an eBPF program as the first filter (direct action) of an interface with a clsact qdisc."""
+def add_program(
+    netlink: IPRoute, index: int, parent: int, program: int, name: str, priority: int = PROGRAM
+) -> None:
+    """Attach an eBPF program as a filter (direct action) of an interface with a clsact qdisc."""
     netlink.tc(
         "add-filter",
         "bpf",
         index=index,
         parent=parent,
         handle=OUR_FILTER,
-        prio=PROGRAM,
+        prio=priority,
         fd=program,
         name=name,
         direct_action=True,

@@ -104,6 +104,14 @@ class EmulatorClient:
         """Return whether the timeline is `running`, its `elapsed_s`, `steps_applied`, `late_ns` and `failure`."""
         return dict(self._call("timeline_status"))
 
+    def faults_start(self) -> dict[str, Any]:
+        """Let the channel's aimed faults count and hit packets from now on; return their status."""
+        return dict(self._call("faults_start"))
+
+    def faults_status(self) -> dict[str, Any]:
+        """Return for each fault what it has `seen` and its `hits`, the `hits` one by one, `held` and `failure`."""
+        return dict(self._call("faults_status"))
+
     def certify(self, channel: ChannelSpec, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Measure how the emulator carries out a channel; return the certificate. Waits for it up to a week."""
         return dict(self._call("certify", channel.to_wire(), dict(options or {}), timeout_s=_LONGEST_CERTIFICATION_S))

@@ -17,13 +17,14 @@ from owlt.emulator.certification.injection import clear_injection
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.channel.text import LARGEST_SEED
-from owlt.emulator.faults import ChannelRefused, PortRefused, ServiceStopped, TimelineError
+from owlt.emulator.faults import ChannelRefused, InvalidChannel, PortRefused, ServiceStopped, TimelineError
 from owlt.emulator.kernel import kernel_requests
 from owlt.emulator.kernel.capabilities import probe
 from owlt.emulator.kernel.direction import Direction, InKernel, Spare
 from owlt.emulator.kernel.link_to_stages import Stages, differences, link_of, retaining_netems, stages_of
 from owlt.emulator.kernel.ports import NOTHING, KernelState, checked_port, find_port, residents, survey, take
 from owlt.emulator.kernel.rtnetlink import IPRoute, open_rtnetlink
+from owlt.emulator.service.fault_player import FaultPlayer
 from owlt.emulator.service.player import Moment, Player, Position, holds_packets, outage_ends, seeded_links
 from owlt.emulator.service.request_checks import (
     changed_channel,
@@ -31,7 +32,7 @@ from owlt.emulator.service.request_checks import (
     checked_certify_options,
     require_capabilities,
 )
-from owlt.inputs.mistake import Mistake
+from owlt.inputs.mistake import Invalid, Mistake
 
 API = 2
 """Counts up with each change of a method that breaks older clients."""
@@ -45,6 +46,7 @@ NO_TIMELINE_STATUS: dict[str, Any] = {
     "failure": "",
 }
 
+NO_FAULTS_STATUS: dict[str, Any] = {"faults": [], "hits": [], "held": 0.0, "failure": ""}
 TIMELINE_IS_RUNNING = "change: a timeline is running: call timeline_stop first"
 NO_TIMELINE = "timeline: the channel has none: configure a channel that has one"
 
@@ -83,6 +85,7 @@ class Emulator:
         self._drawn_seeds: dict[str, int] = {}
         self._in_kernel: dict[str, InKernel] = {}
         self._spare = Spare()
+        self._faults: FaultPlayer | None = None
         self._capabilities: dict[str, Any] = {}
         self._player: Player | None = None
         self._last_moment: Moment | None = None
@@ -174,7 +177,7 @@ class Emulator:
         from owlt.emulator.certification.certify import certify  # numpy, which is slow to load
 
         numbers = checked_certify_options(options)
-        specified = ChannelSpec.from_wire(channel)
+        specified = ChannelSpec.from_wire(channel).model_copy(update={"faults": ()})
         specified.refuse_to_begin_held()
         with self._lock, open_rtnetlink() as netlink:
             state, directions = self._ready_for(netlink, specified)
@@ -221,24 +224,50 @@ class Emulator:
         player = self._player
         return NO_TIMELINE_STATUS if player is None else player.status()
 
+    def faults_start(self) -> dict[str, Any]:
+        """Let the channel's aimed faults count and hit packets from now on, if it has any; once for each channel.
+        Return their status.
+        """
+        with self._lock:
+            self._refuse_if_stopped()
+            if self._faults is None:
+                return NO_FAULTS_STATUS
+            self._faults.start()
+            return self._faults.status()
+
+    def faults_status(self) -> dict[str, Any]:
+        """Return `faults`, each with the `fault` and its `action` as text, how many packets of its class it has `seen`
+        and how many `hits` it had; the first 10,000 `hits` one by one, each with the number of its `fault`, its
+        `direction` and `occurrence`, `at_ns` after the start, `frame_bytes` and the first bytes of the frame (`head`);
+        how many packets are `held`; and `failure`, "" if there is none.
+        """
+        with self._lock:
+            return NO_FAULTS_STATUS if self._faults is None else self._faults.status()
+
     def statistics(self) -> dict[str, dict[str, dict[str, float]]]:
         """Return the counters of each direction and stage since the channel was applied, as doubles.
 
         `gate`: frames that were too long, or found the queue full if its size is not in packets, and `marked_packets`
         if a rule marks any. `bottleneck`: `dropped_packets` found the queue full. `errors`: frames and bits that were
-        hit. `pipe`: `dropped_packets` are losses; `lost_packets`, `corrupted_packets` and `duplicated_packets` exist
+        hit. `faults`: packets that aimed faults dropped, duplicated, corrupted or hold. `pipe`: `dropped_packets` are
+        losses; `lost_packets`, `corrupted_packets` and `duplicated_packets` exist
         only if the kernel counts them. `packets` and `bytes` have left a netem or entered a program; `waiting_packets`,
         `waiting_bytes` are in it.
         """
         with self._lock, open_rtnetlink() as netlink:
             state = survey(netlink)
             self._directions(state)
+            by_faults = self._faults.counters() if self._faults is not None else {}
+            stages_of_ways = {
+                name: in_kernel.count(netlink, state) | ({"faults": by_faults[name]} if name in by_faults else {})
+                for name, in_kernel in self._in_kernel.items()
+            }
             return {
                 name: {
                     stage: {counter: float(value) for counter, value in counters.items()}
-                    for stage, counters in in_kernel.count(netlink, state).items()
+                    for stage, counters in stages.items()
                 }
-                for name, in_kernel in self._in_kernel.items()
+                for name, stages in stages_of_ways.items()
             } or {name: {} for name in DIRECTIONS}
 
     def capabilities(self) -> dict[str, Any]:
@@ -288,7 +317,25 @@ class Emulator:
         self._clear(netlink, state)
         self._make(directions)
         self._specified = specified
-        return self._become(netlink, NOTHING, specified.states[0])
+        self._become(netlink, NOTHING, specified.states[0])
+        self._aim(netlink, directions, specified)
+        return self._described(netlink)
+
+    def _aim(self, netlink: IPRoute, directions: Mapping[str, Direction], specified: ChannelSpec) -> None:
+        """Prepare the channel's faults. After any error, nothing of the channel remains."""
+        if not specified.faults:
+            return
+        seeds = {name: self._drawn_seeds[name] for name in DIRECTIONS}
+        seeds |= {fault.direction: fault.seed for fault in specified.faults if fault.seed is not None}
+        try:
+            with kernel_requests.refused("faults"):
+                self._faults = FaultPlayer(netlink, directions, specified.faults, specified.fault_scope, seeds)
+        except Invalid as error:
+            self._clear(netlink, survey(netlink))
+            raise InvalidChannel(*error.mistakes) from None
+        except BaseException:
+            self._clear(netlink, survey(netlink))
+            raise
 
     def _remembered(self, netlink: IPRoute) -> _ChannelState:
         return _ChannelState(
@@ -305,7 +352,8 @@ class Emulator:
         self._clear(netlink, state)
         if before.described is None:
             return
-        self._make(self._directions(state))
+        directions = self._directions(state)
+        self._make(directions)
         self._drawn_seeds = before.drawn_seeds
         self._specified = before.specified
         last = before.position.last if before.position else None
@@ -316,6 +364,7 @@ class Emulator:
             self._clear(netlink, survey(netlink))
             problem = f"the previous channel was not restored, and was cleared: got {has}"
             raise ChannelRefused(Mistake.of("certify", problem, str(before.described), "configure it again"))
+        self._aim(netlink, directions, before.specified)
         if before.position is not None:
             self._last_moment = last
             self._player = Player(before.specified, self._step, before.position)
@@ -414,6 +463,9 @@ class Emulator:
     def _clear(self, netlink: IPRoute, state: KernelState) -> None:
         """Remove all that is ours, even if the ports have gone or are used for something else."""
         self._forget_player()
+        if self._faults is not None:
+            self._faults.close()
+            self._faults = None
         self._configurations += 1
         self._specified = ChannelSpec()
         self._links = self._specified.states[0]

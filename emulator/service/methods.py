@@ -83,8 +83,8 @@ class _Call(xmlrpc.client.Unmarshaller):
         super().end(tag)
 
 
-READING = ("describe", "statistics", "capabilities", "version", "timeline_status", "lease_status")
-CHANGING = ("configure", "change", "bypass", "clear", "timeline_start", "timeline_stop", "certify")
+READING = ("describe", "statistics", "capabilities", "version", "timeline_status", "faults_status", "lease_status")
+CHANGING = ("configure", "change", "bypass", "clear", "timeline_start", "timeline_stop", "faults_start", "certify")
 """Methods that need the token and, if a client holds the lease, the lease."""
 LEASING = ("lease", "renew", "release")
 """Methods that need the token."""

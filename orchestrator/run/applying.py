@@ -10,7 +10,7 @@ from owlt.emulator.faults import ChannelRefused, NotCapable
 from owlt.orchestrator.planning.plan import Run, channel_of
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.orchestrator.run.state import Ended, PlayedTimeline, RunResult, Setting
-from owlt.results.record import Outcome, ReasonCode, Statistics
+from owlt.results.record import Outcome, ReasonCode, Statistics, WrittenSession
 
 LATEST_STEP_NS = 5_000_000
 """A step of a timeline that is later than this makes the run suspect."""
@@ -19,6 +19,9 @@ LATEST_STEP_NS = 5_000_000
 def apply_channel(run: Run, setting: Setting, result: RunResult) -> None:
     """Have the emulator make the channel. Raises Ended if it refuses."""
     specified = channel_of(run, setting.channel_of(run), setting.netem_takes_seeds)
+    if specified.faults:
+        scope = expression_of_session(result.session)
+        specified = specified.model_copy(update={"fault_scope": scope})
     certified = setting.certificates.get(run.channel_key)
     if certified is not None:
         result.certificate = certified.verdict
@@ -51,13 +54,17 @@ def _mtu_command(interface: str, mtu_bytes: int) -> list[str]:
 
 
 def start_timeline(run: Run, setting: Setting) -> None:
-    """Let the channel change with time from now on, if it does."""
+    """Let the channel change with time from now on, if it does, and let its aimed faults count."""
+    if setting.channel_of(run).faults:
+        setting.rig.channel.faults_start()
     if setting.channel_of(run).timeline is not None:
         setting.rig.channel.timeline_start()
 
 
 def close_channel(run: Run, setting: Setting, before: Statistics, result: RunResult) -> None:
     """Enter the channel's state at the end and what its stages counted since `before`, when the captures began."""
+    if setting.channel_of(run).faults:
+        _note_faults(setting, result)
     if setting.channel_of(run).timeline is not None:
         _note_timeline(setting, result)
     else:
@@ -85,6 +92,41 @@ def _note_timeline(setting: Setting, result: RunResult) -> None:
         result.suspect.append(f"the channel's timeline broke off: {status['failure']}")
     if status["latest_ns"] > LATEST_STEP_NS:
         result.suspect.append(f"a step of the channel's timeline came {status['latest_ns'] / 1e6:.1f} ms late")
+
+
+def _note_faults(setting: Setting, result: RunResult) -> None:
+    """Enter what the aimed faults hit. A fault that hit nothing makes the run suspect: it is not the run asked for."""
+    result.faults = setting.rig.channel.faults_status()
+    for fault in result.faults["faults"]:
+        if not fault["hits"]:
+            seen = int(fault["seen"])
+            result.suspect.append(
+                f"the fault {fault['fault']} hit nothing: {seen} packets of its class passed" if seen else
+                f"the fault {fault['fault']} hit nothing: no packet of its class passed"
+            )
+    if result.faults["failure"]:
+        result.suspect.append(f"the channel's faults broke off: {result.faults['failure']}")
+
+
+def expression_of_session(session: WrittenSession) -> str:
+    """The expression of pcap-filter(7) that passes the session's packets, without fragments behind the first. (With
+    `captures.frames.session`, which defines a session, every guest would load numpy.)
+    """
+    sender, receiver = session["sender_address"], session["receiver_address"]
+    groups = " or ".join(f"dst host {each}" for each in (receiver, *_listed(session, "multicast_groups")))
+    back = " or ".join(f"dst host {each}" for each in (sender, *_listed(session, "multicast_groups")))
+    ports = [
+        f"{transport} {'portrange' if isinstance(port, str) else 'port'} {port}"
+        for transport in ("udp", "tcp")
+        for port in _listed(session, f"{transport}_ports")
+    ]
+    between = f"(src host {sender} and ({groups})) or (src host {receiver} and ({back}))"
+    return f"{'ip6' if ':' in str(sender) else 'ip'} and ({between}) and ({' or '.join(ports)})"
+
+
+def _listed(session: WrittenSession, key: str) -> list[object]:
+    values = session.get(key, [])
+    return list(values) if isinstance(values, list | tuple) else []
 
 
 def _check_channel(setting: Setting, result: RunResult) -> None:

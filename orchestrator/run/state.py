@@ -31,6 +31,7 @@ from owlt.results.record import (
     RunRecord,
     Statistics,
     WrittenChannel,
+    WrittenFaults,
     WrittenSession,
 )
 
@@ -139,6 +140,7 @@ class RunResult:
     started_at_ns: int | None = None
     ended_at_ns: int | None = None
     timeline: PlayedTimeline | None = None
+    faults: WrittenFaults = field(default_factory=dict)
     emulator_statistics: Statistics = field(default_factory=dict)
     captures: dict[Role, CaptureCounters] = field(default_factory=dict)
     failed_captures: list[str] = field(default_factory=list)
@@ -198,6 +200,7 @@ class RunResult:
             channel=self.channel,
             certificate=self.certificate,
             timeline=asdict(self.timeline) if self.timeline else {},
+            faults=self.faults,
             emulator_statistics=self.emulator_statistics,
             captures={**self.captures},
             capture_ring_bytes=self.capture_ring_bytes,

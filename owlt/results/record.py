@@ -114,6 +114,8 @@ WrittenSession = dict[str, JsonValue]
 """The fields of `captures.frames.session.Session`; {}: the run ended before they were known."""
 WrittenChannel = dict[str, JsonValue]
 """A channel as `ChannelSpec.to_wire` writes it."""
+WrittenFaults = dict[str, JsonValue]
+"""What the emulator reports of the channel's aimed faults (`faults_status` of its service); {}: it has none."""
 Statistics = dict[str, dict[str, dict[str, int]]]
 """The emulator's counters by direction, stage and name."""
 CertificateVerdict = Literal["ok", "failed", "incomplete", ""]
@@ -366,7 +368,7 @@ class RunRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
-    schema_version: Literal[11] = 11
+    schema_version: Literal[12] = 12
     run_id: FileName
     sweep: str
     implementation: str
@@ -430,6 +432,8 @@ class RunRecord(BaseModel):
     timeline: dict[str, float] = {}
     """The timeline of a channel that changes with time: `steps_applied`, and `latest_ns`, the delay of the latest
     step."""
+    faults: WrittenFaults = {}
+    """What the aimed faults of the channel hit."""
     emulator_statistics: Statistics = {}
     captures: dict[str, CaptureCounters] = {}
     """tcpdump's own counters, by the role of the host at whose port it captured."""

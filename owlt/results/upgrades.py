@@ -207,6 +207,7 @@ RECORD_STEPS: Steps = {
     8: _record_9,
     9: _new_keys,  # values of the reverse link at a point of the grid
     10: _new_keys,  # the version of IP
+    11: _new_keys,  # aimed faults
 }
 PLAN_STEPS: Steps = {
     1: _plan_2,
@@ -219,6 +220,7 @@ PLAN_STEPS: Steps = {
     8: _new_keys,  # values of the reverse link, and the margin of the choice
     9: _new_keys,  # pairs, and the version of IP
     10: _new_keys,  # known limits of some parameters and of one side
+    11: _new_keys,  # aimed faults
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

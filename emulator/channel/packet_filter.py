@@ -1,0 +1,133 @@
+"""Which packets a fault is aimed at: an expression of pcap-filter(7), or a named class of profiles/packets/.
+
+libpcap compiles an expression to classic BPF, as tcpdump does. Its `udp[...]` and `tcp[...]` index IPv4 packets alone;
+here they index IPv6 packets without extension headers too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from functools import cache
+from typing import Any
+
+from owlt import PACKAGE
+from owlt.inputs.mistake import Invalid, Mistake, did_you_mean, got
+from owlt.inputs.reader import read_yaml
+
+ANY = "any"
+"""The class of all packets of the session."""
+LONGEST_EXPRESSION = 4000
+_CLASSES = PACKAGE / "profiles" / "packets"
+_NAME = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
+_INDEX = re.compile(r"\b(udp|tcp)\s*\[")
+_NUMBERS = {"udp": 17, "tcp": 6}
+_LIBRARIES = ("libpcap.so.0.8", "libpcap.so.1")
+"""Debian's name, and the name elsewhere."""
+_ETHERNET, _LONGEST_FRAME, _NO_NETMASK = 1, 65_535, 0xFFFF_FFFF
+_INSTRUCTION_BYTES = 8
+_MOST_INSTRUCTIONS = 4096
+"""BPF_MAXINSNS: the kernel takes no longer program."""
+
+
+def named_classes() -> dict[str, tuple[str, str]]:
+    """The expression and the meaning of each class, by its name, such as "cfdp.eof"."""
+    return {
+        f"{file.stem}.{name}": (described["filter"], described["meaning"])
+        for file in sorted(_CLASSES.glob("*.yaml"))
+        for name, described in _content(file.stem)["packets"].items()
+    }
+
+
+@cache
+def _content(protocol: str) -> dict[str, Any]:
+    return dict(read_yaml(_CLASSES / f"{protocol}.yaml").value)
+
+
+def expression_of(packet: str) -> str:
+    """The expression of pcap-filter(7) for a named class, `any` (""), or what is one already.
+
+    Raises Invalid if there is no class of that name.
+    """
+    if packet == ANY:
+        return ""
+    if not _NAME.fullmatch(packet):
+        return packet
+    protocol, _, name = packet.partition(".")
+    protocols = [file.stem for file in sorted(_CLASSES.glob("*.yaml"))]
+    known = list(_content(protocol)["packets"]) if protocol in protocols else []
+    if name in known:
+        return str(_content(protocol)["packets"][name]["filter"])
+    names = list(named_classes())
+    listed = f"the classes of {protocol} are {', '.join(known)}" if known else f"protocols: {', '.join(protocols)}"
+    fix = did_you_mean(packet, names, listed)
+    raise Invalid(Mistake(got(packet), "a class of packets, any, or an expression of pcap-filter(7)", fix))
+
+
+def over_both_versions(expression: str) -> str:
+    """The expression for IPv4 or IPv6: indices into UDP and TCP are those into the payload of an IPv6 header as well.
+
+    pcap-filter(7) has no such index for IPv6; "udp[8:2]" is "ip6[40+8:2]" where the next header is UDP.
+    """
+    transports = sorted({match[1] for match in _INDEX.finditer(expression)})
+    if not transports:
+        return expression
+    over_ipv6 = _INDEX.sub("ip6[40+", expression)
+    is_next = " or ".join(f"ip6[6] = {_NUMBERS[transport]}" for transport in transports)
+    return f"(ip and ({expression})) or (ip6 and ({is_next}) and ({over_ipv6}))"
+
+
+def compiled(packet: str, scope: str = "") -> bytes:
+    """The classic BPF program (struct sock_filter, 8 bytes an instruction) for Ethernet frames of a class; of those,
+    only the packets that the expression `scope` passes. Raises Invalid with libpcap's words.
+    """
+    expression = expression_of(packet)
+    parts = [part for part in (scope, over_both_versions(expression)) if part]
+    if len(expression) > LONGEST_EXPRESSION:
+        problem = f"got {len(expression):,} characters"
+        raise Invalid(Mistake(problem, f"an expression of at most {LONGEST_EXPRESSION:,}"))
+    if expression.count("(") != expression.count(")"):
+        raise Invalid(Mistake(got(packet), "as many ( as )"))
+    return _compiled(" and ".join(f"({part})" for part in parts), packet)
+
+
+@cache
+def _compiled(expression: str, packet: str) -> bytes:
+    library = _library()
+    handle = library.pcap_open_dead(_ETHERNET, _LONGEST_FRAME)
+    program = _Program()
+    try:
+        if library.pcap_compile(handle, ctypes.byref(program), expression.encode(), 1, _NO_NETMASK):
+            said = library.pcap_geterr(handle).decode(errors="replace")
+            raise Invalid(Mistake(f"{got(packet)}: libpcap: {said}", "an expression of pcap-filter(7)"))
+        if program.length > _MOST_INSTRUCTIONS:
+            problem = f"got an expression of {program.length:,} instructions"
+            raise Invalid(Mistake(problem, f"at most {_MOST_INSTRUCTIONS:,}", "use a simpler one"))
+        instructions = ctypes.string_at(program.instructions, program.length * _INSTRUCTION_BYTES)
+        library.pcap_freecode(ctypes.byref(program))
+        return instructions
+    finally:
+        library.pcap_close(handle)
+
+
+class _Program(ctypes.Structure):
+    """libpcap's struct bpf_program."""
+
+    _fields_ = [("length", ctypes.c_uint), ("instructions", ctypes.c_void_p)]
+
+
+@cache
+def _library() -> Any:
+    for name in _LIBRARIES:
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        library.pcap_open_dead.restype = ctypes.c_void_p
+        library.pcap_compile.argtypes = [
+            *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint32)
+        ]
+        library.pcap_geterr.restype, library.pcap_geterr.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+        library.pcap_freecode.argtypes = library.pcap_close.argtypes = [ctypes.c_void_p]
+        return library
+    raise Invalid(Mistake("packets: libpcap is not installed", fix="install tcpdump (Debian), which needs it"))

@@ -1,0 +1,187 @@
+"""Aimed faults in the kernel, for one direction: filters that find the packets of each class, the program that counts
+them and picks those that are hit, and the tap through which the emulator gets these. The program is
+`bpf/programs/aims.bpf.c`; what becomes of a packet is decided by `emulator.service.fault_player`.
+
+Filters and program run where packets leave the emulator, before errors and delay, so a packet that the emulator sends
+again passes both like any other.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Self
+
+from owlt.emulator.kernel.bpf_stages import ProgramStage
+from owlt.emulator.kernel.kernel_requests import AIMS, FIRST_CLASS, clsact, silence
+from owlt.emulator.kernel.ports import EGRESS_FILTERS, OUR_FILTER
+from owlt.emulator.kernel.rtnetlink import IPRoute, sched_bpf, tcmsg
+
+MOST_CLASSES = 16
+MOST_RULES = 64
+TAP_PREFIX = "owlt-tap"
+LONGEST_FRAME_BYTES = 65_535
+_INJECTED = 0x8000_0000
+_NEVER = 2**64 - 1
+_CERTAIN = 2**53
+_TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x4004_54CA, 0x0002, 0x1000  # linux/if_tun.h
+_TAP_MTU_BYTES = 65_521
+_TAP_QUEUE_PACKETS = 10_000
+_SO_MARK = 36  # asm-generic/socket.h
+
+
+class _Options(sched_bpf.options):  # type: ignore[misc]
+    """pyroute2's options of a BPF filter, with the instructions of a classic program."""
+
+    nla_map = tuple(
+        (name, {"TCA_BPF_OPS": "cdata", "TCA_BPF_OPS_LEN": "uint16"}.get(name, kind))
+        for name, kind in sched_bpf.options.nla_map
+    )
+
+
+def _parameters(given: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = sched_bpf.get_parameters(given)
+    if code := given.get("instructions"):
+        found["attrs"] += [["TCA_BPF_OPS_LEN", len(code) // 8], ["TCA_BPF_OPS", code]]
+    return found
+
+
+tcmsg.plugins["bpf"] = SimpleNamespace(
+    options=_Options, get_parameters=_parameters, fix_request=sched_bpf.fix_request, parent=sched_bpf.parent
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The occurrences `first`, `first + step`, ... up to `last` of a class, by its number, each with a probability."""
+
+    class_number: int
+    first: int
+    last: int
+    step: int = 1
+    probability: float = 1.0
+
+
+class HitPacket(NamedTuple):
+    """A packet that a rule has hit: the rule's number, which of its packets it was, when (CLOCK_MONOTONIC), its frame."""
+
+    rule: int
+    occurrence: int
+    at_ns: int
+    frame: bytes
+
+
+_HEADER = struct.Struct("=QQQ")
+
+
+class Tap:
+    """The interface through which the program gives packets to this process. It is gone when this is closed."""
+
+    def __init__(self, netlink: IPRoute, name: str) -> None:
+        """Make it in the network namespace of this process. Raises OSError."""
+        self._descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            fcntl.ioctl(self._descriptor, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI))
+            (self.index,) = netlink.link_lookup(ifname=name)
+            silence(netlink, self.index)
+            netlink.link("set", index=self.index, mtu=_TAP_MTU_BYTES, txqlen=_TAP_QUEUE_PACKETS, state="up")
+        except BaseException:
+            self.close()
+            raise
+
+    def fileno(self) -> int:
+        """Its file descriptor, for select."""
+        return self._descriptor
+
+    def packet(self) -> HitPacket | None:
+        """The next packet; None if there is none now."""
+        while True:
+            try:
+                given = os.read(self._descriptor, _HEADER.size + LONGEST_FRAME_BYTES)
+            except BlockingIOError:
+                return None
+            if len(given) > _HEADER.size:
+                return HitPacket(*_HEADER.unpack_from(given), given[_HEADER.size :])
+
+    def close(self) -> None:
+        """Remove it."""
+        os.close(self._descriptor)
+
+
+def injector(interface: str) -> socket.socket:
+    """A socket whose frames leave an interface without being counted as packets of a class."""
+    made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    made.setsockopt(socket.SOL_SOCKET, _SO_MARK, struct.pack("=I", _INJECTED))
+    made.bind((interface, 0))
+    return made
+
+
+class AimStage(ProgramStage):
+    """The rules of a direction, in its program. A rule has no effect before it is started."""
+
+    _program = "aims"
+    _parent = EGRESS_FILTERS
+    _counters = ("packets", "hit_packets", "failed_packets")
+    _process = struct.Struct("=4xIQ")
+    _rule = struct.Struct("=IIQQQQQQ")
+
+    @classmethod
+    def load(cls, rules: Sequence[Rule], first_id: int, tap_index: int, seed: int) -> Self:
+        """Return a stage that is not attached yet, whose rules are numbered from `first_id` on."""
+        stage = cls._loaded()
+        stage._first_id = first_id
+        stage._starts_ns = [_NEVER] * MOST_RULES
+        written = b"".join(cls._written(rule, first_id + number) for number, rule in enumerate(rules))
+        value = cls._process.pack(tap_index, seed) + written.ljust(MOST_RULES * cls._rule.size, b"\0")
+        stage._object.write("processes", value, locked=True)
+        stage._write_starts()
+        return stage
+
+    _first_id: int
+    _starts_ns: list[int]
+
+    @classmethod
+    def _written(cls, rule: Rule, number: int) -> bytes:
+        share = round(rule.probability * _CERTAIN)
+        return cls._rule.pack(1 << rule.class_number, number, rule.first, rule.last, rule.step, share, 0, 0)
+
+    def attach_with(self, netlink: IPRoute, index: int, classes: Sequence[bytes]) -> None:
+        """Let all frames that leave an interface pass the filters of the classes, then the program."""
+        with clsact(netlink, index):
+            for number, code in enumerate(classes):
+                action = {"kind": "bpf", "fd": self._object.program(f"class_{number}"), "action": "unspec"}
+                netlink.tc(
+                    "add-filter",
+                    "bpf",
+                    index=index,
+                    parent=EGRESS_FILTERS,
+                    handle=OUR_FILTER,
+                    prio=FIRST_CLASS + number,
+                    instructions=code,
+                    action=action | {"name": f"owlt-class-{number}"},
+                )
+            self.attach(netlink, index, AIMS)
+
+    def start(self, number: int, from_ns: int = 0) -> None:
+        """Let a rule count from a moment of CLOCK_MONOTONIC on."""
+        self._starts_ns[number - self._first_id] = from_ns
+        self._write_starts()
+
+    def stop(self, number: int) -> None:
+        """Let a rule count no more."""
+        self.start(number, _NEVER)
+
+    def _write_starts(self) -> None:
+        self._object.write("starts", struct.pack(f"={MOST_RULES}Q", *self._starts_ns))
+
+    def counts(self) -> list[tuple[int, int]]:
+        """For each rule, how many packets of its class it has counted, and how many it has hit."""
+        size = self._process.size + MOST_RULES * self._rule.size
+        value = self._object.read("processes", size, locked=True)[self._process.size :]
+        rules = list(self._rule.iter_unpack(value))
+        return [(seen, hits) for bit, *_, seen, hits in rules if bit]

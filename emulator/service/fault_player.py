@@ -1,0 +1,360 @@
+"""Carries out the aimed faults of a channel: takes the packets that the kernel's rules have hit, and lets each be lost,
+sends it later, several times, or changed.
+
+Packets that are sent go the way of all others from the fault on: through the link's errors and its delay.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import os
+import select
+import socket
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from threading import Lock, Thread
+from typing import Any, Literal
+
+from owlt.emulator.channel.aimed_fault import Fault, FieldChange
+from owlt.emulator.channel.packet_filter import ANY, compiled
+from owlt.emulator.channel.spec import DIRECTIONS
+from owlt.emulator.kernel.aims import MOST_CLASSES, MOST_RULES, TAP_PREFIX, AimStage, HitPacket, Rule, Tap, injector
+from owlt.emulator.kernel.direction import Direction
+from owlt.emulator.kernel.rtnetlink import IPRoute
+from owlt.inputs.mistake import Invalid, Mistake
+
+MOST_HITS = 10_000
+"""Hits that are kept one by one; later ones are counted."""
+HEAD_BYTES = 128
+"""How much of a frame is kept with its hit, so that it can be found in a capture."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Purpose:
+    """What a rule is for: the packets that its fault hits, those that release what it holds, or those that overtake."""
+
+    fault: int
+    kind: Literal["hit", "release", "overtake"]
+
+
+@dataclass
+class _Rules:
+    """The rules of one direction, with the class of each."""
+
+    packets: list[str]
+    rules: list[Rule]
+    purposes: list[_Purpose]
+
+    def add(self, packet: str, occurrences: Any, purpose: _Purpose, probability: float = 1.0) -> None:
+        if packet not in self.packets:
+            self.packets.append(packet)
+        number = self.packets.index(packet)
+        self.rules += [Rule(number, each.first, each.last, each.step, probability) for each in occurrences]
+        self.purposes += [purpose] * len(occurrences)
+
+
+def rules_of(faults: Sequence[Fault]) -> dict[str, _Rules]:
+    """The rules by direction. Raises Invalid if there are more than the kernel's program can have."""
+    rules = {direction: _Rules([], [], []) for direction in DIRECTIONS}
+    for number, fault in enumerate(faults):
+        rules[fault.direction].add(fault.packet, fault.occurrences, _Purpose(number, "hit"), fault.probability)
+    for number, fault in enumerate(faults):
+        if (awaited := fault.action.hold_until_packet) is not None:
+            rules[awaited.direction].add(awaited.packet, awaited.occurrences, _Purpose(number, "release"))
+        if fault.action.reorder_behind is not None:
+            rules[fault.direction].add(ANY, Fault.model_fields["occurrences"].default, _Purpose(number, "overtake"))
+    for direction, each in rules.items():
+        if len(each.rules) > MOST_RULES or len(each.packets) > MOST_CLASSES:
+            problem = f"got {len(each.rules)} numbers and ranges of occurrences of {len(each.packets)} classes"
+            expected = f"at most {MOST_RULES} of {MOST_CLASSES} classes for {direction}"
+            raise Invalid(Mistake.of("faults", problem, expected))
+    return rules
+
+
+class FaultPlayer:
+    """The faults of a channel between two ports, from `start` until `close`."""
+
+    def __init__(
+        self,
+        netlink: IPRoute,
+        directions: Mapping[str, Direction],
+        faults: Sequence[Fault],
+        scope: str,
+        seeds: Mapping[str, int],
+    ) -> None:
+        """Put filters and programs into the kernel; nothing is hit yet. `scope` is an expression of pcap-filter(7).
+
+        Raises Invalid, BpfError, NetlinkError or OSError, with what it has attached left to the caller's `clear`.
+        """
+        self._faults = tuple(faults)
+        self._lock = Lock()
+        self._hits: list[dict[str, Any]] = []
+        self._hit_counts = [0] * len(faults)
+        self._changes = {direction: Counter[str]() for direction in DIRECTIONS}
+        self._due: list[tuple[int, int, str, bytes]] = []
+        self._sent = 0
+        self._held: dict[int, list[HitPacket]] = defaultdict(list)
+        self._overtaking: dict[int, int] = {}
+        self._failure = ""
+        self._stopped = False
+        self._started_ns = 0
+        self._thread: Thread | None = None
+        self._purposes: list[_Purpose] = []
+        self._stage_of_rule: list[AimStage] = []
+        self._sockets: dict[str, socket.socket] = {}
+        self._stages: dict[str, AimStage] = {}
+        with ExitStack() as undo:
+            self._wakes, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            undo.callback(os.close, self._wakes)
+            undo.callback(os.close, self._wake)
+            self._tap = Tap(netlink, f"{TAP_PREFIX}{directions['forward'].entrance.index}")
+            undo.callback(self._tap.close)
+            for direction, rules in rules_of(faults).items():
+                if rules.rules:
+                    self._attach(netlink, direction, directions[direction], rules, scope, seeds[direction], undo)
+            self._undo = undo.pop_all()
+
+    def _attach(
+        self,
+        netlink: IPRoute,
+        name: str,
+        direction: Direction,
+        rules: _Rules,
+        scope: str,
+        seed: int,
+        undo: ExitStack,
+    ) -> None:
+        stage = AimStage.load(rules.rules, len(self._purposes), self._tap.index, seed)
+        undo.callback(stage.close)
+        self._sockets[name] = injector(direction.exit.name)
+        undo.callback(self._sockets[name].close)
+        stage.attach_with(netlink, direction.exit.index, [compiled(packet, scope) for packet in rules.packets])
+        self._purposes += rules.purposes
+        self._stage_of_rule += [stage] * len(rules.purposes)
+        self._stages[name] = stage
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """The faults as they were given."""
+        return self._faults
+
+    def start(self) -> None:
+        """Let packets be hit from now on. Can be called once."""
+        if self._thread is not None:
+            return
+        self._started_ns = time.monotonic_ns()
+        for number, purpose in enumerate(self._purposes):
+            fault = self._faults[purpose.fault]
+            if purpose.kind == "hit" and not fault.after:
+                self._stage_of_rule[number].start(number, self._started_ns + fault.from_ns)
+        self._thread = Thread(target=self._play, name="faults", daemon=True)
+        self._thread.start()
+
+    def status(self) -> dict[str, Any]:
+        """For each fault how many packets of its class were counted and how many hit, the first hits one by one, how
+        many packets are held, and why it ended before its time ("": it did not). Numbers are doubles.
+        """
+        seen = self._seen()
+        with self._lock:
+            faults = [
+                {"fault": fault.text, "action": fault.action.text, "seen": float(seen[number]), "hits": float(hits)}
+                for number, (fault, hits) in enumerate(zip(self._faults, self._hit_counts, strict=True))
+            ]
+            held = sum(map(len, self._held.values())) + len(self._due)
+            return {"faults": faults, "hits": list(self._hits), "held": float(held), "failure": self._failure}
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """By direction, what became of its packets: `packets` passed or were hit, `dropped_packets` were lost,
+        `duplicated_packets` are further copies, `corrupted_packets` were changed, `waiting_packets` are held.
+        """
+        held = Counter(self._faults[number].direction for number, packets in self._held.items() for _ in packets)
+        with self._lock:
+            held += Counter(direction for _, _, direction, _ in self._due)
+            return {
+                name: {"packets": stage.counters()["packets"], **self._changes[name], "waiting_packets": held[name]}
+                for name, stage in self._stages.items()
+            }
+
+    def _seen(self) -> list[int]:
+        """How many packets of its class each fault has counted: the most of its ranges, which count the same."""
+        seen = [0] * len(self._faults)
+        counts = [count for stage in self._stages.values() for count, _ in stage.counts()]
+        for purpose, count in zip(self._purposes, counts, strict=True):
+            if purpose.kind == "hit":
+                seen[purpose.fault] = max(seen[purpose.fault], count)
+        return seen
+
+    def close(self) -> None:
+        """End, and release everything; packets that are held are lost. Filters are removed with their port's clsact."""
+        self._stopped = True
+        os.write(self._wake, b"x")
+        if self._thread is not None:
+            self._thread.join()
+        self._undo.close()
+
+    def _play(self) -> None:
+        try:
+            while not self._stopped:
+                wait_s = max(self._due[0][0] - time.monotonic_ns(), 0) / 1e9 if self._due else None
+                select.select([self._tap, self._wakes], [], [], wait_s)
+                while (packet := self._tap.packet()) is not None:
+                    self._take(packet)
+                while self._due and self._due[0][0] <= time.monotonic_ns():
+                    _, _, direction, frame = heapq.heappop(self._due)
+                    self._send(direction, frame)
+        except Exception as error:
+            log.exception("faults")
+            self._failure = str(error)
+
+    def _take(self, packet: HitPacket) -> None:
+        purpose = self._purposes[packet.rule]
+        fault = self._faults[purpose.fault]
+        if purpose.kind == "hit":
+            self._note(packet, purpose.fault, fault)
+            self._act(packet, purpose.fault, fault)
+        elif purpose.kind == "release":
+            awaited = fault.action.hold_until_packet
+            assert awaited is not None
+            self._send(awaited.direction, packet.frame)
+            self._release(purpose.fault)
+        else:
+            self._send(fault.direction, packet.frame)
+            self._overtaking[purpose.fault] -= 1
+            if not self._overtaking[purpose.fault]:
+                self._release(purpose.fault)
+
+    def _note(self, packet: HitPacket, number: int, fault: Fault) -> None:
+        hit = {
+            "fault": float(number),
+            "direction": fault.direction,
+            "occurrence": float(packet.occurrence),
+            "at_ns": float(packet.at_ns - self._started_ns),
+            "frame_bytes": float(len(packet.frame)),
+            "head": packet.frame[:HEAD_BYTES].hex(),
+        }
+        with self._lock:
+            self._hit_counts[number] += 1
+            self._hits += [hit] if len(self._hits) < MOST_HITS else []
+            is_first = self._hit_counts[number] == 1
+        if is_first and fault.name:
+            self._start_after(fault.name, packet.at_ns)
+
+    def _start_after(self, name: str, at_ns: int) -> None:
+        """Start the rules of the faults that come after the one of this name."""
+        for number, purpose in enumerate(self._purposes):
+            fault = self._faults[purpose.fault]
+            if purpose.kind == "hit" and fault.after == name:
+                self._stage_of_rule[number].start(number, max(at_ns, self._started_ns + fault.from_ns))
+
+    def _act(self, packet: HitPacket, number: int, fault: Fault) -> None:
+        action = fault.action
+        if action.delay_ns is not None:
+            self._send_at(packet.at_ns + action.delay_ns, fault.direction, packet.frame)
+        elif action.hold_until_ns is not None:
+            self._send_at(self._started_ns + action.hold_until_ns, fault.direction, packet.frame)
+        elif action.hold_until_packet is not None:
+            self._hold(packet, number, "release")
+        elif action.reorder_behind is not None:
+            self._overtaking[number] = action.reorder_behind
+            self._hold(packet, number, "overtake")
+        elif action.corrupt_bits:
+            self._count(fault, "corrupted_packets")
+            self._send(fault.direction, with_flipped_bits(packet.frame, action.corrupt_bits))
+        elif action.corrupt_field is not None:
+            self._count(fault, "corrupted_packets")
+            self._send(fault.direction, with_field(packet.frame, action.corrupt_field))
+        elif action.drop:
+            self._count(fault, "dropped_packets")
+        else:
+            self._send(fault.direction, packet.frame)
+        if action.duplicate is not None:
+            self._count(fault, "duplicated_packets", action.duplicate)
+            for _ in range(action.duplicate):
+                if self._stopped:
+                    break
+                self._send(fault.direction, packet.frame)
+        if action.replay_after_ns is not None:
+            self._count(fault, "duplicated_packets")
+            self._send_at(packet.at_ns + action.replay_after_ns, fault.direction, packet.frame)
+
+    def _count(self, fault: Fault, counter: str, more: int = 1) -> None:
+        with self._lock:
+            self._changes[fault.direction][counter] += more
+
+    def _hold(self, packet: HitPacket, number: int, kind: str) -> None:
+        with self._lock:
+            self._held[number].append(packet)
+        for rule, purpose in enumerate(self._purposes):
+            if purpose == _Purpose(number, kind):  # type: ignore[arg-type]
+                self._stage_of_rule[rule].start(rule, self._started_ns)
+
+    def _release(self, number: int) -> None:
+        with self._lock:
+            released = self._held.pop(number, [])
+        for rule, purpose in enumerate(self._purposes):
+            if purpose.fault == number and purpose.kind != "hit":
+                self._stage_of_rule[rule].stop(rule)
+        for packet in released:
+            self._send(self._faults[number].direction, packet.frame)
+
+    def _send_at(self, due_ns: int, direction: str, frame: bytes) -> None:
+        self._sent += 1  # packets that are due at one time keep their order
+        heapq.heappush(self._due, (due_ns, self._sent, direction, frame))
+
+    def _send(self, direction: str, frame: bytes) -> None:
+        self._sockets[direction].send(frame)
+
+
+def with_flipped_bits(frame: bytes, bits: Sequence[int]) -> bytes:
+    """The frame with these bits flipped; 0 is the first of its first byte. Bits beyond its end do not count."""
+    changed = bytearray(frame)
+    for bit in bits:
+        if bit // 8 < len(changed):
+            changed[bit // 8] ^= 0x80 >> bit % 8
+    return bytes(changed)
+
+
+_IP_AT, _IPV6_BYTES = 14, 40
+_PROTOCOL_AT, _NEXT_HEADER_AT = 9, 6
+_NAMES = {17: "udp", 6: "tcp"}
+_CHECKSUM_AT = {17: 6, 6: 16}
+"""Where the checksum is in a header, by the number of the protocol."""
+
+
+def with_field(frame: bytes, change: FieldChange) -> bytes:
+    """The frame with another value in a field, and with right checksums in IPv4, UDP and TCP. A frame without the
+    layer, or that ends before the field does, stays as it is.
+    """
+    is_ipv6 = frame[12:14] == b"\x86\xdd"
+    transport_at = _IP_AT + (_IPV6_BYTES if is_ipv6 else (frame[_IP_AT] & 0x0F) * 4)
+    protocol = frame[_IP_AT + (_NEXT_HEADER_AT if is_ipv6 else _PROTOCOL_AT)]
+    layers = {"ether": 0, "ip6" if is_ipv6 else "ip": _IP_AT, _NAMES.get(protocol, ""): transport_at}
+    at = layers.get(change.layer, len(frame)) + change.offset
+    if at + len(change.value) > len(frame):
+        return frame
+    changed = bytearray(frame)
+    changed[at : at + len(change.value)] = change.value
+    if not is_ipv6:
+        _set_checksum(changed, _IP_AT + 10, bytes(changed[_IP_AT:transport_at]))
+    addresses = changed[_IP_AT + 8 : _IP_AT + 40] if is_ipv6 else changed[_IP_AT + 12 : _IP_AT + 20]
+    if protocol in _CHECKSUM_AT:
+        length_at = _IP_AT + (4 if is_ipv6 else 2)
+        counted_from = transport_at if is_ipv6 else _IP_AT
+        segment = bytes(changed[transport_at : counted_from + int.from_bytes(changed[length_at : length_at + 2])])
+        pseudo = bytes(addresses) + len(segment).to_bytes(4) + bytes([0, 0, 0, protocol])
+        _set_checksum(changed, transport_at + _CHECKSUM_AT[protocol], pseudo + segment)
+    return bytes(changed)
+
+
+def _set_checksum(frame: bytearray, at: int, covered: bytes) -> None:
+    """Set the Internet checksum (RFC 1071) of what it covers, in which the old one is."""
+    old = int.from_bytes(frame[at : at + 2])
+    even = covered + b"\0" * (len(covered) % 2)
+    total = sum(int.from_bytes(even[n : n + 2]) for n in range(0, len(even), 2)) - old
+    frame[at : at + 2] = (0xFFFF - total % 0xFFFF).to_bytes(2)
