@@ -8,8 +8,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
-from pydantic import model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
 
 from owlt.emulator.channel.packet_filter import ANY, compiled
 from owlt.emulator.channel.text import FORM, Delay, Moment, Positions, Probability, Value, Whole, as_written
@@ -42,7 +50,7 @@ def _parse_occurrences(written: Any, info: ValidationInfo) -> Any:
     if written == ALL:
         return (Range(),)
     if isinstance(written, dict):
-        every = written.get("every")
+        every: Any = written.get("every")
         if list(written) != ["every"] or not _is_whole(every) or every < 1:
             raise unexpected(_EXPECTED_OCCURRENCE)
         return (Range(int(every), MOST_OCCURRENCE, int(every)),)
@@ -184,13 +192,16 @@ class Action(Value):
 
     drop: Annotated[bool, Field(description="true: it is lost")] = False
     delay_ns: Annotated[
-        Delay | None, as_written("delay"), Field(description="it is delayed by so much, in addition to the link's delay")
+        Delay | None,
+        as_written("delay"),
+        Field(description="it is delayed by so much, in addition to the link's delay"),
     ] = None
     hold_until_ns: Annotated[
         Moment | None, as_written("hold_until"), Field(description="it is held until then, counted from the launch")
     ] = None
     hold_until_packet: Annotated[
-        Aim | None, Field(description="it is held until one of these packets has been sent: direction, packet, occurrence")
+        Aim | None,
+        Field(description="it is held until one of these packets has been sent: direction, packet, occurrence"),
     ] = None
     duplicate: Annotated[
         int | None, Field(ge=1, le=MOST_DUPLICATES, description="so many further copies of it follow at once")

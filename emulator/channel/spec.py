@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
-from owlt.emulator.channel.aimed_fault import MOST_FAULTS, Action, Aim, Fault, check_faults
+from owlt.emulator.channel.aimed_fault import MOST_FAULTS, Fault, check_faults
 from owlt.emulator.channel.link import LinkSpec, key_of
 from owlt.emulator.channel.loss_models import FourState, GilbertElliott
 from owlt.emulator.channel.text import FORM, QUEUE_UNITS, Moment, Value, as_written, expected_value, parse_list

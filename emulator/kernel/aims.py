@@ -68,7 +68,7 @@ class Rule:
 
 
 class HitPacket(NamedTuple):
-    """A packet that a rule has hit: the rule's number, which of its packets it was, when (CLOCK_MONOTONIC), its frame."""
+    """A packet that a rule has hit, and which one of its packets it was; the time is of CLOCK_MONOTONIC."""
 
     rule: int
     occurrence: int
@@ -106,7 +106,8 @@ class Tap:
             except BlockingIOError:
                 return None
             if len(given) > _HEADER.size:
-                return HitPacket(*_HEADER.unpack_from(given), given[_HEADER.size :])
+                rule, occurrence, at_ns = _HEADER.unpack_from(given)
+                return HitPacket(rule, occurrence, at_ns, given[_HEADER.size :])
 
     def close(self) -> None:
         """Remove it."""

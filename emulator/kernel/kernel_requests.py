@@ -86,9 +86,7 @@ def add_redirect(netlink: IPRoute, entrance: int, device: int) -> None:
     )
 
 
-def add_program(
-    netlink: IPRoute, index: int, parent: int, program: int, name: str, priority: int = PROGRAM
-) -> None:
+def add_program(netlink: IPRoute, index: int, parent: int, program: int, name: str, priority: int = PROGRAM) -> None:
     """Attach an eBPF program as a filter (direct action) of an interface with a clsact qdisc."""
     netlink.tc(
         "add-filter",

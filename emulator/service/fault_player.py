@@ -173,7 +173,9 @@ class FaultPlayer:
         """By direction, what became of its packets: `packets` passed or were hit, `dropped_packets` were lost,
         `duplicated_packets` are further copies, `corrupted_packets` were changed, `waiting_packets` are held.
         """
-        held = Counter(self._faults[number].direction for number, packets in self._held.items() for _ in packets)
+        held: Counter[str] = Counter(
+            self._faults[number].direction for number, packets in self._held.items() for _ in packets
+        )
         with self._lock:
             held += Counter(direction for _, _, direction, _ in self._due)
             return {
@@ -202,7 +204,7 @@ class FaultPlayer:
         try:
             while not self._stopped:
                 wait_s = max(self._due[0][0] - time.monotonic_ns(), 0) / 1e9 if self._due else None
-                select.select([self._tap, self._wakes], [], [], wait_s)
+                select.select([self._tap.fileno(), self._wakes], [], [], wait_s)
                 while (packet := self._tap.packet()) is not None:
                     self._take(packet)
                 while self._due and self._due[0][0] <= time.monotonic_ns():

@@ -10,7 +10,7 @@ from owlt.emulator.faults import ChannelRefused, NotCapable
 from owlt.orchestrator.planning.plan import Run, channel_of
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.orchestrator.run.state import Ended, PlayedTimeline, RunResult, Setting
-from owlt.results.record import Outcome, ReasonCode, Statistics, WrittenSession
+from owlt.results.record import Faults, Outcome, ReasonCode, Statistics, WrittenSession
 
 LATEST_STEP_NS = 5_000_000
 """A step of a timeline that is later than this makes the run suspect."""
@@ -96,16 +96,13 @@ def _note_timeline(setting: Setting, result: RunResult) -> None:
 
 def _note_faults(setting: Setting, result: RunResult) -> None:
     """Enter what the aimed faults hit. A fault that hit nothing makes the run suspect: it is not the run asked for."""
-    result.faults = setting.rig.channel.faults_status()
-    for fault in result.faults["faults"]:
-        if not fault["hits"]:
-            seen = int(fault["seen"])
-            result.suspect.append(
-                f"the fault {fault['fault']} hit nothing: {seen} packets of its class passed" if seen else
-                f"the fault {fault['fault']} hit nothing: no packet of its class passed"
-            )
-    if result.faults["failure"]:
-        result.suspect.append(f"the channel's faults broke off: {result.faults['failure']}")
+    result.faults = Faults.model_validate(setting.rig.channel.faults_status())
+    for fault in result.faults.faults:
+        if not fault.hits:
+            passed = f"{fault.seen} packets of its class passed" if fault.seen else "no packet of its class passed"
+            result.suspect.append(f"the fault {fault.fault} hit nothing: {passed}")
+    if result.faults.failure:
+        result.suspect.append(f"the channel's faults broke off: {result.faults.failure}")
 
 
 def expression_of_session(session: WrittenSession) -> str:

@@ -24,6 +24,7 @@ from owlt.results.record import (
     UNKNOWN,
     CaptureCounters,
     CertificateVerdict,
+    Faults,
     HostCapture,
     HostTcp,
     Outcome,
@@ -31,7 +32,6 @@ from owlt.results.record import (
     RunRecord,
     Statistics,
     WrittenChannel,
-    WrittenFaults,
     WrittenSession,
 )
 
@@ -140,7 +140,7 @@ class RunResult:
     started_at_ns: int | None = None
     ended_at_ns: int | None = None
     timeline: PlayedTimeline | None = None
-    faults: WrittenFaults = field(default_factory=dict)
+    faults: Faults | None = None
     emulator_statistics: Statistics = field(default_factory=dict)
     captures: dict[Role, CaptureCounters] = field(default_factory=dict)
     failed_captures: list[str] = field(default_factory=list)

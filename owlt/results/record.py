@@ -114,8 +114,6 @@ WrittenSession = dict[str, JsonValue]
 """The fields of `captures.frames.session.Session`; {}: the run ended before they were known."""
 WrittenChannel = dict[str, JsonValue]
 """A channel as `ChannelSpec.to_wire` writes it."""
-WrittenFaults = dict[str, JsonValue]
-"""What the emulator reports of the channel's aimed faults (`faults_status` of its service); {}: it has none."""
 Statistics = dict[str, dict[str, dict[str, int]]]
 """The emulator's counters by direction, stage and name."""
 CertificateVerdict = Literal["ok", "failed", "incomplete", ""]
@@ -184,6 +182,43 @@ class HostTcp(BaseModel):
     """Whether this host reports duplicates to the other (net.ipv4.tcp_dsack)."""
     period_ns: int = 0
     """Time between the samples in `tcp-sender.csv`; 0: no samples were taken."""
+
+
+class FaultCount(BaseModel):
+    """One aimed fault of the channel, its action, how many packets of its class passed, and how many of them it hit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fault: str
+    action: str
+    seen: int
+    hits: int
+
+
+class FaultHit(BaseModel):
+    """A packet that an aimed fault hit, `at_ns` after the launch: `fault` counts from 0, `occurrence` from 1. `head` is
+    the beginning of the frame in hexadecimal digits, by which it is found in the capture."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fault: int
+    direction: Literal["forward", "reverse"]
+    occurrence: int
+    at_ns: int
+    frame_bytes: int
+    head: str
+
+
+class Faults(BaseModel):
+    """What the aimed faults of the channel hit, as the emulator reports it: the first 10,000 hits, and how many packets
+    were held at the end. `failure` says why it ended before the run did; "": it did not."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    faults: list[FaultCount]
+    hits: list[FaultHit]
+    held: int = 0
+    failure: str = ""
 
 
 class MachineDelay(BaseModel):
@@ -432,8 +467,8 @@ class RunRecord(BaseModel):
     timeline: dict[str, float] = {}
     """The timeline of a channel that changes with time: `steps_applied`, and `latest_ns`, the delay of the latest
     step."""
-    faults: WrittenFaults = {}
-    """What the aimed faults of the channel hit."""
+    faults: Faults | None = None
+    """None: the channel has no aimed faults, or the run ended before."""
     emulator_statistics: Statistics = {}
     captures: dict[str, CaptureCounters] = {}
     """tcpdump's own counters, by the role of the host at whose port it captured."""
