@@ -279,10 +279,19 @@ class Fault(Aim):
     from_ns: Annotated[
         Moment, as_written("from"), Field(description="occurrences count from then on; 0 s is the launch of the run")
     ] = 0
+    until_ns: Annotated[
+        Moment | None, as_written("until"), Field(description="occurrences count until then, from the launch")
+    ] = None
     after: Annotated[str, Field(description="name of a fault; occurrences count from its first hit on")] = ""
     action: Annotated[Action, Field(description="what happens to the packet: drop, or one of the keys below")]
     seed: Whole | None = None
     """Determines which occurrences a probability hits."""
+
+    @model_validator(mode="after")
+    def _check_until(self) -> Self:
+        if self.until_ns is not None and self.until_ns <= self.from_ns:
+            raise unexpected("until later than from")
+        return self
 
     @property
     def text(self) -> str:

@@ -13,14 +13,18 @@ import os
 import socket
 import struct
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
+from owlt.emulator.channel.packet_filter import ANY, compiled
+from owlt.emulator.kernel.bpf.loading import BpfError
 from owlt.emulator.kernel.bpf_stages import ProgramStage
 from owlt.emulator.kernel.kernel_requests import AIMS, FIRST_CLASS, clsact, silence
 from owlt.emulator.kernel.ports import EGRESS_FILTERS, OUR_FILTER
 from owlt.emulator.kernel.rtnetlink import IPRoute, sched_bpf, tcmsg
+from owlt.inputs.mistake import Invalid
 
 MOST_CLASSES = 16
 MOST_RULES = 64
@@ -136,15 +140,16 @@ class AimStage(ProgramStage):
         """Return a stage that is not attached yet, whose rules are numbered from `first_id` on."""
         stage = cls._loaded()
         stage._first_id = first_id
-        stage._starts_ns = [_NEVER] * MOST_RULES
+        stage._from_ns, stage._until_ns = [_NEVER] * MOST_RULES, [_NEVER] * MOST_RULES
         written = b"".join(cls._written(rule, first_id + number) for number, rule in enumerate(rules))
         value = cls._process.pack(tap_index, seed) + written.ljust(MOST_RULES * cls._rule.size, b"\0")
         stage._object.write("processes", value, locked=True)
-        stage._write_starts()
+        stage._write_times()
         return stage
 
     _first_id: int
-    _starts_ns: list[int]
+    _from_ns: list[int]
+    _until_ns: list[int]
 
     @classmethod
     def _written(cls, rule: Rule, number: int) -> bytes:
@@ -168,17 +173,18 @@ class AimStage(ProgramStage):
                 )
             self.attach(netlink, index, AIMS)
 
-    def start(self, number: int, from_ns: int = 0) -> None:
-        """Let a rule count from a moment of CLOCK_MONOTONIC on."""
-        self._starts_ns[number - self._first_id] = from_ns
-        self._write_starts()
+    def start(self, number: int, from_ns: int, until_ns: int = _NEVER) -> None:
+        """Let a rule count from a moment of CLOCK_MONOTONIC on, until another one."""
+        self._from_ns[number - self._first_id] = from_ns
+        self._until_ns[number - self._first_id] = until_ns
+        self._write_times()
 
     def stop(self, number: int) -> None:
         """Let a rule count no more."""
         self.start(number, _NEVER)
 
-    def _write_starts(self) -> None:
-        self._object.write("starts", struct.pack(f"={MOST_RULES}Q", *self._starts_ns))
+    def _write_times(self) -> None:
+        self._object.write("times", struct.pack(f"={2 * MOST_RULES}Q", *self._from_ns, *self._until_ns))
 
     def counts(self) -> list[tuple[int, int]]:
         """For each rule, how many packets of its class it has counted, and how many it has hit."""
@@ -186,3 +192,19 @@ class AimStage(ProgramStage):
         value = self._object.read("processes", size, locked=True)[self._process.size :]
         rules = list(self._rule.iter_unpack(value))
         return [(seen, hits) for bit, *_, seen, hits in rules if bit]
+
+
+def aims_reason(netlink: IPRoute, index: int) -> str:
+    """Return why this kernel cannot aim faults; "" if it can. Leaves filters on the interface."""
+    try:
+        tap = Tap(netlink, f"{TAP_PREFIX}-probe")
+    except OSError as error:
+        return f"/dev/net/tun: {error.strerror}; next: run the emulator as root, with the module tun"
+    try:
+        with closing(AimStage.load([Rule(0, 1, 1)], 0, tap.index, 0)) as stage:
+            stage.attach_with(netlink, index, [compiled(ANY)])
+    except (BpfError, Invalid) as error:
+        return str(error)
+    finally:
+        tap.close()
+    return ""

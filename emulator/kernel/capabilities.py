@@ -11,6 +11,7 @@ from typing import Any
 
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.kernel.aims import aims_reason
 from owlt.emulator.kernel.bpf.loading import bpf_reason
 from owlt.emulator.kernel.kernel_requests import ROOT, add_redirect, refusal_text
 from owlt.emulator.kernel.link_to_stages import stages_of
@@ -28,6 +29,7 @@ NEEDED_FOR = {
     "loss_models": "losses in bursts",
     "seed": "a repeatable choice of the packets that netem hits",
     "programs": "what the stages gate and errors do, such as bit errors, an MTU, or queues not counted in packets",
+    "faults": "aimed faults",
     "corruption_counter": "the number of packets damaged among the statistics",
 }
 """The features of a channel that need each capability (`_needs` decides)."""
@@ -58,6 +60,7 @@ def probe(netlink: IPRoute) -> dict[str, Any]:
         "corruption_counter": _counts_corruption,
         "redirect": _redirect,
         "programs": lambda netlink, index: bpf_reason(),
+        "faults": aims_reason,
     }
     with _scratch(netlink) as (index, without_ifb, without_any):
         found = {"ifb": without_ifb} | {
@@ -79,6 +82,7 @@ def missing_reasons(channel: ChannelSpec, capabilities: dict[str, Any]) -> dict[
     Without netem nothing else is named: the others are of no use alone.
     """
     needed = set[str]().union(*(_needs(link) for links in channel.states for link in links.values()))
+    needed |= {"programs", "faults"} if channel.faults else set()
     missing = {
         name: capability["reason"]
         for name, capability in capabilities.items()

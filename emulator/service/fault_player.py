@@ -152,7 +152,7 @@ class FaultPlayer:
         for number, purpose in enumerate(self._purposes):
             fault = self._faults[purpose.fault]
             if purpose.kind == "hit" and not fault.after:
-                self._stage_of_rule[number].start(number, self._started_ns + fault.from_ns)
+                self._start(number, fault, self._started_ns)
         self._thread = Thread(target=self._play, name="faults", daemon=True)
         self._thread.start()
 
@@ -252,7 +252,14 @@ class FaultPlayer:
         for number, purpose in enumerate(self._purposes):
             fault = self._faults[purpose.fault]
             if purpose.kind == "hit" and fault.after == name:
-                self._stage_of_rule[number].start(number, max(at_ns, self._started_ns + fault.from_ns))
+                self._start(number, fault, at_ns)
+
+    def _start(self, rule: int, fault: Fault, at_ns: int) -> None:
+        from_ns = max(at_ns, self._started_ns + fault.from_ns)
+        if fault.until_ns is None:
+            self._stage_of_rule[rule].start(rule, from_ns)
+        else:
+            self._stage_of_rule[rule].start(rule, from_ns, self._started_ns + fault.until_ns)
 
     def _act(self, packet: HitPacket, number: int, fault: Fault) -> None:
         action = fault.action

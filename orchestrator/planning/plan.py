@@ -23,9 +23,10 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
 from owlt.agents.contract.implementation import Implementation
+from owlt.emulator.channel.aimed_fault import Fault, check_faults
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import AXES, OF_THE_LINK, base_name
-from owlt.inputs.mistake import Mistake, Place, ResultsConflict, got
+from owlt.inputs.mistake import Invalid, Mistake, Place, ResultsConflict, got
 from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
 from owlt.inputs.sweep import MOST_REPETITIONS, Advertised, Sweep
 from owlt.orchestrator.errors import SweepMistake
@@ -116,6 +117,11 @@ Channel = Annotated[
 class Plan(PlanFile[Channel]):
     """The plan with its channels as values, as it is made and performed."""
 
+    def draws(self, run: Run) -> bool:
+        """Whether chance has a part in what happens to the packets of a run."""
+        by_fault = any("probability" in fault for fault in run.faults)
+        return by_fault or self.channels[run.channel_key].draws
+
 
 def plan_sweep(
     sweep: Sweep, implementations: dict[str, Implementation], profiles: Mapping[str, ChannelSpec] = MappingProxyType({})
@@ -140,7 +146,7 @@ def plan_sweep(
         places = list(with_baseline(places, baseline, sweep.baseline["every"]))
     for order, place in enumerate(places, start=1):
         runs.append(_run(sweep, order, place, *keyed[_conditions(place.permutation)]))
-    channels = dict(keyed.values())
+    channels = {key: channel.model_copy(update={"faults": ()}) for key, channel in keyed.values()}
     batches = _batches(sweep, runs)
     return Plan(
         sweep=sweep.model_copy(update={"channel": list(profiles)}) if sweep.channel else sweep,
@@ -149,6 +155,14 @@ def plan_sweep(
         certifications=_certifications(sweep, channels, first_index=len(batches)) if sweep.certify else [],
         batches=batches,
     )
+
+
+def _checked(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+    """The faults of a channel and of a sweep together. Raises SweepMistake for a name that two of them have."""
+    try:
+        return check_faults(faults)
+    except Invalid as error:
+        raise SweepMistake(*(mistake.below("faults") for mistake in error.mistakes)) from None
 
 
 def _conditions(point: Permutation) -> tuple[str | float | None, ...]:
@@ -161,10 +175,15 @@ def _keyed_channels(
 ) -> dict[tuple[str | float | None, ...], tuple[str, ChannelSpec]]:
     """The key and the channel of each condition, computed once: a timeline may have 100,000 steps."""
     keyed: dict[tuple[str | float | None, ...], tuple[str, ChannelSpec]] = {}
+    try:
+        of_sweep = faults_of(sweep.faults)
+    except Invalid as error:
+        raise SweepMistake(*error.mistakes) from None
     for point in points:
         if _conditions(point) not in keyed:
             channel = channel_at(point, sweep, profiles.get(point.channel_name))
-            keyed[_conditions(point)] = channel_key(channel), channel
+            aimed = _checked((*channel.faults, *of_sweep))
+            keyed[_conditions(point)] = channel_key(channel), channel.model_copy(update={"faults": aimed})
     return keyed
 
 
@@ -200,9 +219,9 @@ def with_repetitions(plan: Plan, repetitions: int) -> Plan:
         places = list(with_baseline(places, baseline, sweep.baseline["every"]))
     channels = {run.channel_key: plan.channels[run.channel_key] for run in plan.runs}
     runs = [
-        _run(sweep, order, place, key, channels[key])
+        _run(sweep, order, place, example.channel_key, _with_faults(channels[example.channel_key], example))
         for order, place in enumerate(places, start=1)
-        for key in [examples[place.permutation].channel_key]
+        for example in [examples[place.permutation]]
     ]
     batches = _batches(sweep, runs)
     certifications = _certifications(sweep, channels, first_index=len(batches)) if sweep.certify else []
@@ -242,6 +261,7 @@ def _run(sweep: Sweep, order: int, place: RunPlace, key: str, channel: ChannelSp
         rtt_s=longest_rtt_s(channel),
         slowest_rate_bps=slowest_rate_bps(channel),
         channel_changes_s=time_to_change_s(channel),
+        faults=channel.to_wire().get("faults", []),
     )
 
 
@@ -258,7 +278,16 @@ def _unused_advertised(sweep: Sweep, points: Sequence[Permutation]) -> Iterator[
 
 def channel_of(run: Run, channel: ChannelSpec, netem_takes_seeds: bool) -> ChannelSpec:
     """The channel of a run: the plan's, with a seed for each direction that has random effects."""
-    return seeded(channel, partial(link_seed, run.seed), netem_takes_seeds)
+    return seeded(_with_faults(channel, run), partial(link_seed, run.seed), netem_takes_seeds)
+
+
+def _with_faults(channel: ChannelSpec, run: Run) -> ChannelSpec:
+    return channel.model_copy(update={"faults": faults_of(run.faults)})
+
+
+def faults_of(written: Sequence[Mapping[str, Any]]) -> tuple[Fault, ...]:
+    """Written faults as values. Raises InvalidChannel with a mistake for every key that is wrong."""
+    return ChannelSpec.from_wire({"faults": list(written)}).faults if written else ()
 
 
 def read_plan_values(results: Path) -> dict[str, Any]:

@@ -78,7 +78,8 @@ class Repeating:
         for run in self._plan.runs:
             for goodput in self.goodput(run.run_id, records.get(run.run_id)):
                 goodputs[run.permutation][run.repetition] = goodput
-        drawn = {run.permutation for run in self._plan.runs if self._plan.channels[run.channel_key].draws}
+        plan = self._plan
+        drawn = {run.permutation for run in plan.runs if plan.draws(run)}
         return DueRuns(stops(self._plan.sweep, goodputs, drawn.__contains__))
 
     def goodput(self, run_id: str, record: Recorded | None) -> tuple[float | None, ...]:
@@ -231,7 +232,7 @@ def sensitivity(plan: Plan, spread: Spread | None) -> Sensitivity | None:
     needed = repetitions_for(WORTH_DETECTING, spread.typical, implementations, rule) if spread else None
     worth = needed if needed and needed > number else None
     key = "repetitions" if adaptive is None else "at_most" if adaptive.until else "at_least"
-    fixed = [run for run in plan.runs if plan.sweep.clock == "exact" and not plan.channels[run.channel_key].draws]
+    fixed = [run for run in plan.runs if plan.sweep.clock == "exact" and not plan.draws(run)]
     return Sensitivity(
         implementations=implementations,
         repetitions=repetitions,

@@ -59,12 +59,19 @@ def seeded(channel: ChannelSpec, seed_of: Callable[[str], int], netem_takes_seed
         fit = link.draws and (netem_takes_seeds or not link.netem_draws)
         return link.model_copy(update={"seed": seed_of(direction) if fit else None})
 
-    return _with_links(channel, with_seed)
+    faults = tuple(
+        fault if fault.probability == 1 else fault.model_copy(update={"seed": seed_of(fault.direction)})
+        for fault in channel.faults
+    )
+    return _with_links(channel, with_seed).model_copy(update={"faults": faults})
 
 
 def channel_key(channel: ChannelSpec) -> str:
-    """A short name for a channel, independent of its seeds: the same channel has the same name."""
-    bare = _with_links(channel, lambda direction, link: link.model_copy(update={"seed": None}))
+    """A short name for a channel, independent of its seeds and of aimed faults, which belong to runs: the same channel
+    has the same name."""
+    bare = _with_links(
+        channel.model_copy(update={"faults": ()}), lambda direction, link: link.model_copy(update={"seed": None})
+    )
     return hashlib.sha256(json.dumps(bare.to_wire(), sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -164,6 +164,7 @@ def _changed_channels(
         run_id
         for run_id, run in old.items()
         if channels.get(run["channel_key"]) != plan.channels[new[run_id].channel_key]
+        or run.get("faults", []) != new[run_id].faults
     ]
     if changed:
         queue = _changed_keys(there["sweep"], here["sweep"], QUEUE, *(f"{way}_{QUEUE}" for way in WAYS))

@@ -55,7 +55,7 @@ def _mtu_command(interface: str, mtu_bytes: int) -> list[str]:
 
 def start_timeline(run: Run, setting: Setting) -> None:
     """Let the channel change with time from now on, if it does, and let its aimed faults count."""
-    if setting.channel_of(run).faults:
+    if run.faults:
         setting.rig.channel.faults_start()
     if setting.channel_of(run).timeline is not None:
         setting.rig.channel.timeline_start()
@@ -63,7 +63,7 @@ def start_timeline(run: Run, setting: Setting) -> None:
 
 def close_channel(run: Run, setting: Setting, before: Statistics, result: RunResult) -> None:
     """Enter the channel's state at the end and what its stages counted since `before`, when the captures began."""
-    if setting.channel_of(run).faults:
+    if run.faults:
         _note_faults(setting, result)
     if setting.channel_of(run).timeline is not None:
         _note_timeline(setting, result)

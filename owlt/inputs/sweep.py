@@ -243,6 +243,13 @@ class Sweep(BaseModel):
         Axis[str] | None,
         Field(description="channel profiles: names that `owlt channel list` prints, or paths of files"),
     ] = None
+    faults: Annotated[
+        list[dict[str, Any]],
+        Field(
+            description="aimed faults, in addition to those of the channel: which packets are dropped, delayed or "
+            "changed, written as in a channel"
+        ),
+    ] = []
     ip: Annotated[
         IpAxis | None,
         Field(description="version of IP on the test path, 4 or 6, or both: [4, 6]; default: 4"),

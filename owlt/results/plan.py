@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.inputs.sweep import Sweep
@@ -42,6 +42,8 @@ class Run(BaseModel):
     """The lowest rate of the channel over time; None: unlimited."""
     channel_changes_s: float = 0.0
     """The duration of the channel's timeline."""
+    faults: list[dict[str, JsonValue]] = []
+    """The faults that are aimed at its packets, as a channel has them written; a channel of the plan has none."""
 
     @property
     def file_time_s(self) -> float:

@@ -39,7 +39,7 @@ from owlt.emulator.service.request_checks import (
 
 CAPABILITIES = (
     *("ifb", "netem", "delay_64bit", "rate_64bit", "loss_models", "seed", "corruption_counter", "redirect"),
-    "programs",
+    *("programs", "faults"),
 )
 """What `emulator.kernel.capabilities.probe` tells of."""
 KERNEL = "in memory"

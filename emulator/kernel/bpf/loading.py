@@ -218,7 +218,7 @@ _KEEP = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_v
 def bpf_reason() -> str:
     """Return why the kernel refuses the programs; empty if it accepts them."""
     try:
-        for name in ("errors", "gate", "aims"):
+        for name in ("errors", "gate"):
             BpfObject(find_object(name)).close()
     except BpfError as error:
         return str(error)

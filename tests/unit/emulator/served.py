@@ -23,6 +23,7 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "clear": (),
     "timeline_start": (),
     "timeline_stop": (),
+    "faults_start": (),
     "certify": (OTHER_CHANNEL.to_wire(), {}),
 }
 """A valid call of each method that changes something."""
@@ -75,6 +76,10 @@ class RememberingEmulator(Emulator):
     def timeline_start(self) -> Any:
         self.made.append("timeline_start")
         return STATUS
+
+    def faults_start(self) -> Any:
+        self.made.append("faults_start")
+        return NO_FAULTS_STATUS
 
     def timeline_stop(self) -> Any:
         self.made.append("timeline_stop")

@@ -14,8 +14,6 @@
 #define MOST_RULES 64
 #define INJECTED 0x80000000u
 #define CLASSES 0xffffu
-#define UNKNOWN 0xffffffffffffffffULL
-
 /* Hits occurrences first, first + step, ... up to last, each with the probability share / 2^53. */
 struct rule {
     __u32 class; /* its bit */
@@ -54,16 +52,17 @@ struct {
     __type(value, struct process);
 } processes SEC(".maps");
 
-struct starts {
-    __u64 from_ns[MOST_RULES]; /* CLOCK_MONOTONIC; UNKNOWN: not yet */
+struct times {
+    __u64 from_ns[MOST_RULES]; /* CLOCK_MONOTONIC; the largest value: not yet */
+    __u64 until_ns[MOST_RULES];
 };
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct starts);
-} starts SEC(".maps");
+    __type(value, struct times);
+} times SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -83,7 +82,7 @@ static __always_inline __u64 draw(struct process *process)
 }
 
 /* Count the packet for every rule of its classes, and find the first rule that it hits. */
-static __always_inline int hit(struct process *process, const struct starts *starts, __u32 classes, __u64 now_ns,
+static __always_inline int hit(struct process *process, const struct times *times, __u32 classes, __u64 now_ns,
                                struct header *header)
 {
     int i, found = 0;
@@ -93,7 +92,7 @@ static __always_inline int hit(struct process *process, const struct starts *sta
 
         if (!rule->class)
             break;
-        if (!(rule->class & classes) || now_ns < starts->from_ns[i])
+        if (!(rule->class & classes) || now_ns < times->from_ns[i] || now_ns >= times->until_ns[i])
             continue;
         rule->seen++;
         if (found || rule->seen < rule->first || rule->seen > rule->last || (rule->seen - rule->first) % rule->step)
@@ -114,20 +113,20 @@ int aims(struct __sk_buff *skb)
     __u32 zero = 0, mark = skb->mark, tap;
     __u64 now_ns = bpf_ktime_get_ns();
     struct process *process = bpf_map_lookup_elem(&processes, &zero);
-    struct starts *from = bpf_map_lookup_elem(&starts, &zero);
+    struct times *times_of_rules = bpf_map_lookup_elem(&times, &zero);
     struct counters *counts = bpf_map_lookup_elem(&counters, &zero);
     struct header header = {.at_ns = now_ns};
     int found;
 
     skb->mark = 0;
-    if (!process || !from || !counts || mark & INJECTED)
+    if (!process || !times_of_rules || !counts || mark & INJECTED)
         return TC_ACT_UNSPEC;
     __sync_fetch_and_add(&counts->packets, 1);
     if (!(mark & CLASSES))
         return TC_ACT_UNSPEC;
     bpf_spin_lock(&process->lock);
     tap = process->tap;
-    found = hit(process, from, mark & CLASSES, now_ns, &header);
+    found = hit(process, times_of_rules, mark & CLASSES, now_ns, &header);
     bpf_spin_unlock(&process->lock);
     if (!found)
         return TC_ACT_UNSPEC;
