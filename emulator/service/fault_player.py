@@ -29,6 +29,7 @@ from owlt.inputs.mistake import Invalid, Mistake
 
 MOST_HITS = 10_000
 """Hits that are kept one by one; later ones are counted."""
+_BUSY_NS = 100_000
 HEAD_BYTES = 128
 """How much of a frame is kept with its hit, so that it can be found in a capture."""
 
@@ -203,8 +204,7 @@ class FaultPlayer:
     def _play(self) -> None:
         try:
             while not self._stopped:
-                wait_s = max(self._due[0][0] - time.monotonic_ns(), 0) / 1e9 if self._due else None
-                select.select([self._tap.fileno(), self._wakes], [], [], wait_s)
+                select.select([self._tap.fileno(), self._wakes], [], [], self._wait_s())
                 while (packet := self._tap.packet()) is not None:
                     self._take(packet)
                 while self._due and self._due[0][0] <= time.monotonic_ns():
@@ -213,6 +213,15 @@ class FaultPlayer:
         except Exception as error:
             log.exception("faults")
             self._failure = str(error)
+
+    def _wait_s(self) -> float | None:
+        """How long to wait for the packet that is due next; None if there is none. The kernel may end a select late by
+        a thousandth of its time (fs/select.c), so it is ended before, and the rest is waited for in shorter ones.
+        """
+        if not self._due:
+            return None
+        left_ns = self._due[0][0] - time.monotonic_ns()
+        return max(left_ns - left_ns // 500 - _BUSY_NS, 0) / 1e9
 
     def _take(self, packet: HitPacket) -> None:
         purpose = self._purposes[packet.rule]

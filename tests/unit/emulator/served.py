@@ -10,7 +10,7 @@ from typing import Any
 
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import ChannelRefused, PortRefused
-from owlt.emulator.service.emulator import Emulator
+from owlt.emulator.service.emulator import NO_FAULTS_STATUS, Emulator
 from owlt.emulator.service.server import EmulatorServer
 
 CHANNEL = ChannelSpec.from_wire({"forward": {"delay": "1342 s", "rate": "10 Mbit/s", "packet_error_rate": 0.01}})

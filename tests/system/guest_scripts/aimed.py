@@ -1,0 +1,60 @@
+"""Sends numbered packets through a channel with aimed faults, a case for each action; each has its captures in a folder
+of its name. Tells what the emulator reported, and what `tc` counted for each filter.
+"""
+
+import json
+from typing import Any
+
+from owlt.emulator.channel.spec import ChannelSpec
+from tests.system.guest_scripts import three_hosts
+from tests.system.guest_scripts.packets import PORT
+
+COUNT, SIZE_BYTES, PAUSE_S = 20, 100, 0.01
+three_hosts.make()
+seen: dict[str, Any] = {}
+NUMBER_IS = f"udp dst port {PORT} and udp[12:4]"
+THIRD = {"direction": "forward", "packet": "udp", "occurrence": 3}
+DELAY = {"forward": {"delay": "50 ms"}}
+
+
+def case(name: str, *faults: dict[str, Any], count: int = COUNT, **more: Any) -> None:
+    described = emulator.configure(ChannelSpec.from_wire({**DELAY, "faults": list(faults), **more})).to_wire()
+    with three_hosts.captures(name):
+        emulator.faults_start()
+        three_hosts.send("sender", count, SIZE_BYTES, PAUSE_S, 1.5)
+    seen[name] = {
+        "configured": described,
+        "described": emulator.describe().to_wire(),
+        "status": emulator.faults_status(),
+        "statistics": emulator.statistics(),
+        "filters": three_hosts.run("tc -n emulator -s filter show dev to-receiver egress"),
+    }
+
+
+with three_hosts.service() as emulator:
+    case("control")
+    case("drop", THIRD | {"action": "drop"})
+    case("drop-list", THIRD | {"occurrence": [1, "4-6"], "action": "drop"})
+    case("drop-every", THIRD | {"occurrence": {"every": 5}, "action": "drop"})
+    case("drop-by-content", THIRD | {"packet": f"{NUMBER_IS} = 7", "occurrence": 1, "action": "drop"})
+    case("delay", THIRD | {"action": {"delay": "95 ms"}})
+    case("hold-until", THIRD | {"action": {"hold_until": "1 s"}})
+    case(
+        "hold-until-packet",
+        THIRD | {"action": {"hold_until_packet": {"direction": "forward", "packet": f"{NUMBER_IS} = 9"}}},
+    )
+    case("duplicate", THIRD | {"action": {"duplicate": 4}})
+    case("reorder", THIRD | {"action": {"reorder_behind": 3}})
+    case("replay", THIRD | {"action": {"replay_after": "105 ms"}})
+    case("corrupt-bits", THIRD | {"action": {"corrupt_bits": [400, 401]}})
+    case("corrupt-field", THIRD | {"action": {"corrupt_field": "udp[8:4] = 0xdeadbeef"}})
+    case("from-until", THIRD | {"occurrence": "all", "from": "55 ms", "until": "105 ms", "action": "drop"})
+    case(
+        "after",
+        THIRD | {"name": "first", "action": "drop"},
+        THIRD | {"after": "first", "occurrence": 2, "action": "drop"},
+    )
+    case("probability", THIRD | {"occurrence": "all", "probability": 0.3, "seed": 5, "action": "drop"}, count=400)
+    case("same-probability", THIRD | {"occurrence": "all", "probability": 0.3, "seed": 5, "action": "drop"}, count=400)
+    case("out-of-scope", THIRD | {"action": "drop"}, fault_scope="udp port 9")
+print(json.dumps(seen))
