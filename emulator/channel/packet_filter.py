@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import struct
 from functools import cache
 from typing import Any
 
@@ -82,17 +83,26 @@ def compiled(packet: str, scope: str = "") -> bytes:
     only the packets that the expression `scope` passes. Raises Invalid with libpcap's words.
     """
     expression = expression_of(packet)
-    parts = [part for part in (scope, over_both_versions(expression)) if part]
     if len(expression) > LONGEST_EXPRESSION:
         problem = f"got {len(expression):,} characters"
         raise Invalid(Mistake(problem, f"an expression of at most {LONGEST_EXPRESSION:,}"))
-    if expression.count("(") != expression.count(")"):
-        raise Invalid(Mistake(got(packet), "as many ( as )"))
-    return _compiled(" and ".join(f"({part})" for part in parts), packet)
+    alone = _compiled(expression, packet)  # with a parenthesis too many, it might escape from the scope
+    both = [part for part in (scope, over_both_versions(expression)) if part]
+    try:
+        return _compiled(" and ".join(f"({part})" for part in both), packet) if both else alone
+    except Invalid as error:
+        if scope and _REJECTS_ALL in str(error):
+            return _PASS_NONE
+        raise
+
+
+_REJECTS_ALL = "rejects all packets"
+_PASS_NONE = struct.pack("=HBBI", 0x06, 0, 0, 0)  # BPF_RET | BPF_K: 0
 
 
 @cache
 def _compiled(expression: str, packet: str) -> bytes:
+    """The program of an expression, which is that of a user's `packet`. Raises Invalid."""
     library = _library()
     handle = library.pcap_open_dead(_ETHERNET, _LONGEST_FRAME)
     program = _Program()

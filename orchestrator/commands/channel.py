@@ -104,6 +104,18 @@ def list_channels(as_json: Json = False) -> None:
     Printer(as_json).listing(channels, "name", "title")
 
 
+@add_command(channel_app, "packets")
+def list_packets(as_json: Json = False) -> None:
+    """List the classes of packets that faults can be aimed at."""
+    from owlt.emulator.channel.packet_filter import named_classes
+
+    classes = (
+        {"name": name, "meaning": meaning, "filter": expression}
+        for name, (expression, meaning) in named_classes().items()
+    )
+    Printer(as_json).listing(classes, "name", "meaning")
+
+
 @add_command(channel_app, "show")
 def show_channel(
     channel: ChannelOrNone = None,

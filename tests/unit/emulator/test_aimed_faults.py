@@ -1,0 +1,164 @@
+"""Aimed faults as they are written, the packets that they are aimed at, and what is changed in a frame."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet, Raw
+
+from owlt.emulator.channel.aimed_fault import FieldChange
+from owlt.emulator.channel.packet_filter import compiled, named_classes
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import InvalidChannel
+from owlt.emulator.service.fault_player import rules_of, with_field, with_flipped_bits
+from owlt.inputs.mistake import Invalid
+
+DROP = {"direction": "forward", "action": "drop"}
+SCOPE = "ip and host 10.0.0.1 and udp port 4556"
+
+
+def channel(*faults: dict[str, Any]) -> ChannelSpec:
+    return ChannelSpec.from_wire({"faults": list(faults)})
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        DROP,
+        DROP | {"packet": "cfdp.eof", "occurrence": 2.0},
+        DROP | {"occurrence": "3-5", "from": "10 s", "until": "20 s", "name": "some"},
+        DROP | {"occurrence": [1.0, "4-6"], "probability": 0.5},
+        DROP | {"occurrence": {"every": 10.0}},
+        {"direction": "reverse", "action": {"delay": "5 s"}},
+        {"direction": "reverse", "action": {"hold_until": "90 s"}},
+        {"direction": "reverse", "action": {"hold_until_packet": {"direction": "forward", "packet": "ltp.report"}}},
+        {"direction": "reverse", "action": {"duplicate": 3}},
+        {"direction": "reverse", "action": {"corrupt_bits": [8.0, 9.0]}},
+        {"direction": "reverse", "action": {"corrupt_field": "udp[8:2] = 0x3007"}},
+        {"direction": "reverse", "action": {"reorder_behind": 3}},
+        {"direction": "reverse", "action": {"replay_after": "10 s"}},
+    ],
+)
+def test_a_fault_is_written_as_it_was_read(fault: dict[str, Any]) -> None:
+    assert channel(fault).to_wire()["faults"] == [fault]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (DROP | {"packet": "cfdp.eod"}, "did you mean cfdp.eof?"),
+        (DROP | {"packet": "udp[8"}, "libpcap"),
+        (DROP | {"packet": "udp) or (tcp"}, "expression of pcap-filter(7)"),
+        (DROP | {"occurrence": 0}, "a number from 1"),
+        (DROP | {"occurrence": "5-3"}, "a number from 1"),
+        (DROP | {"occurrence": {"each": 3}}, "a number from 1"),
+        (DROP | {"after": "nothing"}, "a fault named nothing before"),
+        (DROP | {"from": "20 s", "until": "10 s"}, "until later than from"),
+        (DROP | {"action": {"drop": True, "delay": "1 s"}}, "drop, or one of"),
+        (DROP | {"action": {"delya": "1 s"}}, "faults[0].action"),
+        (DROP | {"action": {"corrupt_field": "udp[8] = 256"}}, "a value below 256"),
+        (DROP | {"action": {"duplicate": 2_000_000}}, "at most 1000000"),
+        ({"direction": "up", "action": "drop"}, "faults[0].direction"),
+    ],
+)
+def test_a_mistake_in_a_fault_is_named_with_what_was_expected(fault: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidChannel) as refused:
+        channel(fault)
+    assert message in str(refused.value)
+
+
+def test_two_faults_of_one_name_are_refused() -> None:
+    with pytest.raises(InvalidChannel, match="one fault named twice"):
+        channel(DROP | {"name": "twice"}, DROP | {"name": "twice"})
+
+
+def test_a_channel_with_faults_is_not_unimpaired_and_one_with_a_probability_draws() -> None:
+    assert not channel(DROP).unimpaired
+    assert not channel(DROP).draws
+    assert channel(DROP | {"probability": 0.5}).draws
+
+
+def test_more_occurrences_than_the_kernel_can_count_are_refused() -> None:
+    faults = channel(DROP | {"occurrence": list(range(1, 65))}).faults
+
+    assert len(rules_of(faults)["forward"].rules) == 64
+    with pytest.raises(Invalid, match="at most 64"):
+        rules_of(channel(DROP | {"occurrence": list(range(1, 65))}, DROP).faults)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint), ("instructions", ctypes.c_char_p)]
+
+
+def passes(code: bytes, packet: Packet) -> bool:
+    """Whether libpcap's own interpreter lets a frame pass a compiled class."""
+    frame = bytes(packet)
+    return bool(ctypes.CDLL("libpcap.so.0.8").bpf_filter(code, frame, len(frame), len(frame)))
+
+
+EOF = bytes.fromhex("20000a110065000000660400f7452ae800004e20")
+V4 = Ether() / IP(src="10.0.0.1", dst="10.0.0.2") / UDP(sport=1, dport=4556)
+V6 = Ether() / IPv6(src="fd00::1", dst="fd00::2") / UDP(sport=1, dport=4556)
+
+
+@pytest.mark.parametrize("packet", [V4 / Raw(EOF), V6 / Raw(EOF)], ids=["IPv4", "IPv6"])
+def test_a_class_of_udp_payload_passes_it_over_either_version_of_ip(packet: Packet) -> None:
+    assert passes(compiled("cfdp.eof"), packet)
+    assert not passes(compiled("cfdp.finished"), packet)
+
+
+def test_a_class_of_udp_payload_does_not_pass_the_same_bytes_in_tcp() -> None:
+    tcp = IPv6(src="fd00::1", dst="fd00::2") / TCP(sport=1, dport=2)
+
+    assert not passes(compiled("cfdp.eof"), Ether() / tcp / Raw(EOF))
+
+
+def test_only_packets_in_the_scope_pass() -> None:
+    other = Ether() / IP(src="10.0.0.1", dst="10.0.0.2") / UDP(sport=1, dport=9) / Raw(EOF)
+
+    assert passes(compiled("cfdp.eof", SCOPE), V4 / Raw(EOF))
+    assert not passes(compiled("cfdp.eof", SCOPE), other)
+    assert not passes(compiled("any", SCOPE), other)
+
+
+def test_the_scope_holds_for_an_expression_with_an_or_in_it() -> None:
+    other = Ether() / IP(src="10.0.0.9", dst="10.0.0.2") / ICMP()
+
+    assert passes(compiled("icmp or udp"), other)
+    assert not passes(compiled("icmp or udp", SCOPE), other)
+
+
+@pytest.mark.parametrize("name", sorted(named_classes()))
+def test_every_named_class_is_an_expression_of_libpcap(name: str) -> None:
+    assert len(compiled(name, SCOPE)) % 8 == 0
+
+
+@pytest.mark.parametrize("version", [V4, V6], ids=["IPv4", "IPv6"])
+@pytest.mark.parametrize("length", [20, 21])
+def test_a_changed_field_leaves_a_packet_whose_checksums_scapy_computes_too(version: Packet, length: int) -> None:
+    frame = bytes(version / Raw(bytes(range(length))))
+    changed = with_field(frame, FieldChange("udp", 10, b"\xab\xcd"))
+    rebuilt = Ether(changed)
+    del rebuilt[UDP].chksum
+
+    assert changed != frame
+    assert changed[-length + 2 : -length + 4] == b"\xab\xcd"
+    assert bytes(Ether(bytes(rebuilt))) == changed
+
+
+def test_a_field_of_a_layer_that_the_packet_does_not_have_changes_nothing() -> None:
+    frame = bytes(V4 / Raw(b"12345678"))
+
+    assert with_field(frame, FieldChange("tcp", 0, b"\x01")) == frame
+    assert with_field(frame, FieldChange("ip6", 0, b"\x01")) == frame
+    assert with_field(frame, FieldChange("udp", 16, b"\x01")) == frame
+    assert with_field(frame, FieldChange("udp", 15, b"\x01")) != frame
+
+
+def test_bits_beyond_the_end_of_a_frame_do_not_count() -> None:
+    assert with_flipped_bits(b"\x00\x01", [0, 15, 16, 1000]) == b"\x80\x00"
