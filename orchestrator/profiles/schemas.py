@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from owlt.agents.contract.implementation import Implementation
+from owlt.emulator.channel.aimed_fault import ALL
 from owlt.emulator.channel.channel_file import CHANNEL_NAME
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.rules import AXIS_SCHEMAS, INTERVAL_SCHEMAS
@@ -44,6 +45,10 @@ def channel_schema() -> dict[str, Any]:
     }
     timeline.pop("required")
     timeline["anyOf"] = [{"required": [name]} for name in ("steps", "trace", "contacts")]
+    schema["$defs"]["Action"] = {"anyOf": [{"const": "drop"}, schema["$defs"]["Action"]]}
+    for name in ("Aim", "Fault"):
+        schema["$defs"][name]["properties"]["occurrence"]["default"] = ALL
+        schema["$defs"][name]["properties"].pop("seed", None)
     about = {
         "name": _TEXT
         | {
@@ -58,7 +63,9 @@ def channel_schema() -> dict[str, Any]:
         "forward": a_link | {"description": "From the sender's port to the receiver's; overrides both."},
         "reverse": a_link | {"description": "From the receiver's port to the sender's; overrides both."},
     }
-    schema["properties"] = about | links | {key: schema["properties"][key] for key in ("timeline", "bypass")}
+    schema["properties"] = (
+        about | links | {key: schema["properties"][key] for key in ("timeline", "faults", "fault_scope", "bypass")}
+    )
     return schema | {"title": "Channel"}
 
 
