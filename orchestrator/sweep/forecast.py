@@ -196,7 +196,7 @@ def _cells(plan: Plan, recorded: Collection[str], due: DueRuns | None, machine_b
 
 
 def _place(point: Permutation, implementations: Mapping[str, int]) -> tuple[object, ...]:
-    link = (point.channel_name, *point.places(*OF_THE_LINK))
+    link = (point.channel_name, point.ip, *point.places(*OF_THE_LINK))
     return implementations[point.implementation], point.duration_ns or 0, point.file_size_bytes or 0, *link
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from owlt.captures.protocols.view import ProtocolView
 from owlt.reports.results.load import Results, Run
 from owlt.reports.units import number_text
+from owlt.results.record import NOT_DELIVERED
 
 UNKNOWN = "–"
 PHASES = {
@@ -88,10 +89,24 @@ def shown_runs(results: Results) -> list[ShownRun]:
     """One run with decoded messages of each implementation that has one, in the order of the report.
 
     The completed run with the highest packet error rate, then the longest delay, then the largest file; of any outcome
-    if none completed.
+    if none completed. Of a pair whose sides are in the sweep too, only a run that failed: there are many pairs, and
+    drawing one takes seconds.
     """
-    runs = ((name, _hardest(results, name)) for name in results.implementations)
+    runs = (
+        (name, _first_failed(results, name) if _is_between_others(results, name) else _hardest(results, name))
+        for name in results.implementations
+    )
     return [ShownRun(name, run, run.view) for name, run in runs if run is not None and run.view is not None]
+
+
+def _is_between_others(results: Results, name: str) -> bool:
+    pair = results.profiles[name].pair
+    return pair is not None and {pair.sender.name, pair.receiver.name} <= results.profiles.keys()
+
+
+def _first_failed(results: Results, name: str) -> Run | None:
+    failed = (run for run in results.runs if run.record.implementation == name and run.view is not None)
+    return next((run for run in failed if run.record.outcome in NOT_DELIVERED), None)
 
 
 def _hardest(results: Results, name: str) -> Run | None:

@@ -95,6 +95,17 @@ def test_cells_are_in_the_order_of_the_grid(tmp_path: Path) -> None:
     ]
 
 
+def test_the_version_of_ip_is_before_the_link_in_the_order_of_cells(tmp_path: Path) -> None:
+    names = [cell.name for cell in of(planned(ip=[6, 4]), tmp_path).cells]
+
+    assert names[:4] == [
+        "cfdp_100kB_10Mbps_25ms_per0",
+        "cfdp_100kB_10Mbps_25ms_per0.01",
+        "cfdp_100kB_ipv6_10Mbps_25ms_per0",
+        "cfdp_100kB_ipv6_10Mbps_25ms_per0.01",
+    ]
+
+
 def test_a_finished_sweep_needs_nothing(tmp_path: Path) -> None:
     plan = planned()
 

@@ -14,7 +14,8 @@ from owlt.reports.comparison.cells import Cell, cells_of
 from owlt.reports.comparison.matrices import SHOWN, Entry, Matrix, matrices_of
 from owlt.reports.page.build import build_report
 from owlt.reports.results.load import Results, load_results
-from tests.unit.reports.conftest import sweep, write_results
+from owlt.reports.sessions.protocols import shown_runs
+from tests.unit.reports.conftest import change_record, sweep, write_results, write_view
 
 NAMES = ["cfdp", "cfdp-librecube"]
 SWEEP = {
@@ -145,3 +146,14 @@ def test_the_command_says_that_a_sweep_has_no_pairs(demo: Path) -> None:
     done = CliRunner().invoke(cli.app, ["pairs", str(demo)])
 
     assert "has no pairs, expected the results of a sweep with 'pairs'" in str(done.exception)
+
+
+def test_of_a_pair_between_implementations_of_the_sweep_only_a_failed_run_is_drawn(tmp_path: Path) -> None:
+    directory = write_results(tmp_path / "results", sweep(**SWEEP))
+    runs = [f"{TO}_1MB_10Mbps_25ms_per0_r{number}" for number in (1, 2)]
+    for run_id in runs:
+        write_view(directory, run_id)
+    assert [each.name for each in shown_runs(load_results(directory))] == []
+
+    change_record(directory, runs[1], outcome="timed_out")
+    assert [each.run.record.run_id for each in shown_runs(load_results(directory))] == [runs[1]]
