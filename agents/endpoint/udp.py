@@ -1,6 +1,7 @@
 """A UDP endpoint that talks to one peer: its socket, and waiting for it with an exact deadline."""
 
 import socket
+from contextlib import suppress
 from typing import NamedTuple, Self
 
 from owlt.agents.endpoint.exit import Failed
@@ -54,11 +55,13 @@ class Address(NamedTuple):
 class Endpoint:
     """A bound socket and its peer. Not connected, because the kernel would report an absent peer as errors.
 
-    The peer is known by its IP address. It may send from any port; what is sent to it goes to the configured one.
+    The peer is known by its IP address. It may send from any port; what is sent to it goes to the configured one, or if
+    `learns_port`, to the one that its first datagram came from.
     """
 
-    def __init__(self, local: Address, peer: Address) -> None:
+    def __init__(self, local: Address, peer: Address, learns_port: bool = False) -> None:
         self._peer = peer
+        self._learns_port = learns_port
         self.from_other_addresses = 0
         """Datagrams that were dropped because the peer did not send them."""
         self._socket = socket.socket(local.family, socket.SOCK_DGRAM)
@@ -91,7 +94,16 @@ class Endpoint:
     def received(self) -> list[bytes]:
         """The datagrams from the peer's address that have come so far, at most `AT_ONCE`. Others are counted and
         dropped."""
+        if self._learns_port:
+            self._learn_port()
         waiting = self._receive()
         payloads = [payload for host, payload in waiting if host == self._peer_host]
         self.from_other_addresses += len(waiting) - len(payloads)
         return payloads
+
+    def _learn_port(self) -> None:
+        """Take the port of the datagram that waits, if the peer sent it."""
+        with suppress(BlockingIOError):
+            host, port, *_ = self._socket.recvfrom(1, socket.MSG_PEEK)[1]
+            if socket.inet_pton(self._peer.family, host) == self._peer_host:
+                self._peer, self._learns_port = self._peer._replace(port=port), False

@@ -17,7 +17,9 @@ from typing import TextIO
 
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.logger import QuicFileLogger
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, derive_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509 import Certificate, CertificateBuilder, Name, NameAttribute
 from cryptography.x509.oid import NameOID
 
@@ -26,9 +28,19 @@ from owlt.agents.quic.settings import Settings
 BEGINS, ENDS = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
 
-def identity(seed: int) -> tuple[Certificate, Ed25519PrivateKey]:
-    """Certificate and key: Ed25519, whose signatures have a fixed length and need no random numbers (RFC 8032)."""
-    key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"owlt {seed}".encode()).digest())
+Key = Ed25519PrivateKey | EllipticCurvePrivateKey
+
+
+def identity(seed: int, application: str = "push") -> tuple[Certificate, Key]:
+    """Certificate and key of the server: Ed25519, whose signatures have a fixed length and need no random numbers (RFC
+    8032). Over HTTP/3 it is NIST P-256, because not every client of others offers Ed25519."""
+    secret = hashlib.sha256(f"owlt {seed}".encode()).digest()
+    is_push = application == "push"
+    key: Key = (
+        Ed25519PrivateKey.from_private_bytes(secret)
+        if is_push
+        else derive_private_key(int.from_bytes(secret[:-1]), SECP256R1())
+    )
     name = Name([NameAttribute(NameOID.COMMON_NAME, "owlt receiver")])
     unsigned = (
         CertificateBuilder()
@@ -39,10 +51,10 @@ def identity(seed: int) -> tuple[Certificate, Ed25519PrivateKey]:
         .not_valid_before(BEGINS)
         .not_valid_after(ENDS)
     )
-    return unsigned.sign(key, None), key
+    return unsigned.sign(key, None if is_push else SHA256()), key
 
 
-ALPN = "owlt"
+ALPN = {"push": "owlt", "http3": "h3"}
 NO_LOG = "none"
 
 
@@ -72,24 +84,24 @@ def kept_logs(secrets_log: str, qlog_directory: str, side: str) -> Iterator[Logs
         yield Logs(secrets, directory)
 
 
-def sender_configuration(settings: Settings, logs: Logs) -> QuicConfiguration:
+def client_configuration(settings: Settings, logs: Logs) -> QuicConfiguration:
     """A client that accepts any certificate."""
     configuration = _common(settings, logs, is_client=True)
     configuration.verify_mode = ssl.CERT_NONE
     return configuration
 
 
-def receiver_configuration(settings: Settings, logs: Logs) -> QuicConfiguration:
+def server_configuration(settings: Settings, logs: Logs) -> QuicConfiguration:
     """A server with a certificate of its own."""
     configuration = _common(settings, logs, is_client=False)
-    configuration.certificate, configuration.private_key = identity(settings.seed)
+    configuration.certificate, configuration.private_key = identity(settings.seed, settings.application)
     return configuration
 
 
 def _common(settings: Settings, logs: Logs, *, is_client: bool) -> QuicConfiguration:
     return QuicConfiguration(
         is_client=is_client,
-        alpn_protocols=[ALPN],
+        alpn_protocols=[ALPN[settings.application]],
         congestion_control_algorithm=settings.congestion_control,
         idle_timeout=settings.idle_timeout_s,
         initial_rtt=settings.first_rtt_s,

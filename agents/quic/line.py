@@ -8,13 +8,20 @@ import math
 from collections import deque
 from collections.abc import Iterator
 
+from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, QuicEvent
 
+from owlt.agents.quic.settings import SMALLEST_DATAGRAM_BYTES
 from owlt.agents.quic.tally import Tally
 
 PEER = ("peer", 0)
 """The only address that the engine ever sees: an endpoint talks to nobody else."""
+
+INITIAL_BITS, VERSION_1 = 0xC0, bytes([0, 0, 0, 1])
+
+SHORTEST_ID_BYTES, LONGEST_ID_BYTES = 8, 20
+"""The lengths of the destination connection id in a client's first packet (RFC 9000 section 7.2)."""
 
 TIMER_STEP_S = 1e-6
 """How soon a timer may fire again.
@@ -59,9 +66,9 @@ class Line:
                 self.end = event
             yield event
 
-    def close(self) -> None:
+    def close(self, error_code: int = 0) -> None:
         """Close the connection, with the next `collect` and in answer to every datagram that still arrives."""
-        self.quic.close()
+        self.quic.close(error_code)
         self.closed = True
 
     def collect(self, now_s: float) -> None:
@@ -88,3 +95,25 @@ class Line:
 def ending(event: ConnectionTerminated) -> str:
     """Why a connection ended, in words."""
     return f"the connection ended ({event.reason_phrase or 'no reason given'}, error 0x{event.error_code:x})"
+
+
+def accepted(datagram: bytes, configuration: QuicConfiguration, tally: Tally, now_s: float) -> Line | None:
+    """A server's connection, if the datagram begins one and the engine has an answer to it."""
+    connection_id = initial_destination(datagram)
+    if connection_id is None:
+        return None
+    quic = QuicConnection(configuration=configuration, original_destination_connection_id=connection_id)
+    line = Line(quic, tally)
+    line.hear(datagram, now_s)
+    if quic.get_peer_address() is None:
+        return None
+    line.collect(now_s)
+    return line if line else None
+
+
+def initial_destination(datagram: bytes) -> bytes | None:
+    """The destination connection id of a client's first packet, an Initial of version 1 (RFC 9000 section 17.2.2); None
+    for any other datagram."""
+    length = datagram[5] if len(datagram) >= SMALLEST_DATAGRAM_BYTES else 0
+    is_initial = datagram[:1] and datagram[0] & 0xF0 == INITIAL_BITS and datagram[1:5] == VERSION_1
+    return datagram[6 : 6 + length] if is_initial and SHORTEST_ID_BYTES <= length <= LONGEST_ID_BYTES else None

@@ -6,21 +6,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, QuicEvent, StreamDataReceived, StreamReset
 
 from owlt.agents.endpoint.exit import Failed
-from owlt.agents.quic.line import Line, ending
-from owlt.agents.quic.settings import SMALLEST_DATAGRAM_BYTES, Settings
+from owlt.agents.quic.line import Line, accepted, ending
+from owlt.agents.quic.settings import Settings
 from owlt.agents.quic.tally import Tally
 
 FILE_STREAM = 0
 """The first bidirectional stream that a client opens (RFC 9000 section 2.1)."""
-
-INITIAL_BITS, VERSION_1 = 0xC0, bytes([0, 0, 0, 1])
-
-SHORTEST_ID_BYTES, LONGEST_ID_BYTES = 8, 20
-"""The lengths of the destination connection id in a client's first packet (RFC 9000 section 7.2)."""
 
 
 class Receiving:
@@ -59,7 +53,7 @@ class Receiving:
         if self._line is not None:
             self._line.hear(datagram, now_s)
             return
-        self._line = self._accepted(datagram, now_s)
+        self._line = accepted(datagram, self._configuration, self._tally, now_s)
         self._tally.strange += self._line is None
 
     def has_datagram(self) -> bool:
@@ -72,19 +66,6 @@ class Receiving:
     def facts(self) -> str:
         """The last line of output."""
         return self._tally.facts()
-
-    def _accepted(self, datagram: bytes, now_s: float) -> Line | None:
-        """A connection, if the datagram begins one and the engine has an answer to it."""
-        connection_id = initial_destination(datagram)
-        if connection_id is None:
-            return None
-        quic = QuicConnection(configuration=self._configuration, original_destination_connection_id=connection_id)
-        line = Line(quic, self._tally)
-        line.hear(datagram, now_s)
-        if quic.get_peer_address() is None:
-            return None
-        line.collect(now_s)
-        return line if line else None
 
     def _act(self, line: Line, event: QuicEvent) -> None:
         if isinstance(event, StreamDataReceived) and event.stream_id == FILE_STREAM and not self._whole:
@@ -102,11 +83,3 @@ class Receiving:
         Path(self._store.name).replace(self._output)
         self._whole = True
         line.quic.send_stream_data(FILE_STREAM, self._digest.digest(), end_stream=True)
-
-
-def initial_destination(datagram: bytes) -> bytes | None:
-    """The destination connection id of a client's first packet, an Initial of version 1 (RFC 9000 section 17.2.2); None
-    for any other datagram."""
-    length = datagram[5] if len(datagram) >= SMALLEST_DATAGRAM_BYTES else 0
-    is_initial = datagram[:1] and datagram[0] & 0xF0 == INITIAL_BITS and datagram[1:5] == VERSION_1
-    return datagram[6 : 6 + length] if is_initial and SHORTEST_ID_BYTES <= length <= LONGEST_ID_BYTES else None

@@ -28,6 +28,11 @@ class Settings:
 
     rate_bps: float = option("rate of the channel, for windows and timers; 0: unlimited", not_negative)
     rtt_s: float = option("round-trip time before it is measured", not_negative)
+    application: str = option(
+        "push: the sender opens a stream for the file; http3: the receiver fetches it over HTTP/3",
+        default="push",
+        choices=["push", "http3"],
+    )
     congestion_control: str = option("congestion control of aioquic", default="reno", choices=["reno", "cubic"])
     datagram_bytes: int = option("largest UDP payload, 1200 to 1472, over IPv6 to 1452", count, SMALLEST_DATAGRAM_BYTES)
     flow_window_bytes: int = option("receive window; 0: 16 MiB or four bandwidth-delay products", count, 0)

@@ -343,16 +343,16 @@ def _blast(directory: Path) -> Iterator[tuple[Any, Any]]:
 
 @contextmanager
 def _quic(directory: Path) -> Iterator[tuple[Any, Any]]:
-    from owlt.agents.quic.configuration import Logs, receiver_configuration, sender_configuration
+    from owlt.agents.quic.configuration import Logs, client_configuration, server_configuration
     from owlt.agents.quic.receiving import Receiving
     from owlt.agents.quic.sending import Sending
     from owlt.agents.quic.settings import Settings
 
     settings = Settings(rate_bps=RATE_BPS, rtt_s=RTT_S)
     with (directory / "file").open("rb") as file, (directory / "output.part").open("wb") as store:
-        receiver = receiver_configuration(settings, Logs())
+        receiver = server_configuration(settings, Logs())
         yield (
-            Sending(file, settings, sender_configuration(settings, Logs()), 0.0),
+            Sending(file, settings, client_configuration(settings, Logs()), 0.0),
             Receiving(directory / "output", store, settings, receiver, 0.0),
         )
 

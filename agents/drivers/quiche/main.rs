@@ -1,23 +1,28 @@
-//! Transfers one file with quiche: the sender is the client and sends it on one stream, the receiver is the server and
-//! closes the connection when it has the file. quiche has no flow control windows and no idle timeout of its own; an
+//! Transfers one file with quiche. With send and receive, the sender is the client and sends it on one stream, the receiver
+//! is the server and closes the connection when it has the file. With serve and fetch, the sender is a server of HTTP/3
+//! (RFC 9114) for one client, which fetches the file. quiche has no flow control windows and no idle timeout of its own; an
 //! option for them that is not given has the value of quiche's own client and server, any other that of the library.
 //! Packets leave at the times that quiche's pacing states.
 
 #[path = "../options.rs"]
 mod options;
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use options::{run, Failure, Options};
+use quiche::h3::{self, Header, NameValue};
 use quiche::{Config, Connection, ConnectionId, RecvInfo};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
 const USAGE: &str = "\
 owlt-quiche receive --output FILE --local ADDRESS:PORT --key FILE --certificate FILE [OPTION VALUE]...
 owlt-quiche send --file FILE --local ADDRESS:PORT --peer ADDRESS:PORT [OPTION VALUE]...
+owlt-quiche serve --file FILE --local ADDRESS:PORT --key FILE --certificate FILE [OPTION VALUE]...
+owlt-quiche fetch --name NAME --output FILE --local ADDRESS:PORT --peer ADDRESS:PORT [OPTION VALUE]...
 options: --initial-rtt-ms --max-idle-timeout-ms (0: none) --keep-alive-ms --max-ack-delay-ms --ack-delay-exponent
   --relaxed-loss-threshold (on, off) --connection-window-bytes --stream-window-bytes --mtu-discovery (on, off)
   --datagram-bytes --congestion-control (cubic, reno, bbr2) --initial-window-packets --hystart (on, off)
@@ -25,6 +30,8 @@ options: --initial-rtt-ms --max-idle-timeout-ms (0: none) --keep-alive-ms --max-
 const STREAM: u64 = 2;
 const SENDER_ID: &[u8] = b"owlt sender";
 const RECEIVER_ID: &[u8] = b"owlt receiver";
+const HTTP_STREAMS: u64 = 16;
+const HTTP_DONE: u64 = 0x100; // H3_NO_ERROR (RFC 9114, section 8.1)
 
 fn config(options: &Options) -> Result<Config, Failure> {
     let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
@@ -160,12 +167,11 @@ impl Link {
     }
 }
 
-fn receive(options: &Options) -> Result<(), Failure> {
-    let mut config = config(options)?;
+/// Wait for the first packet of a client.
+fn accepted(mut config: Config, options: &Options) -> Result<Link, Failure> {
     config.load_cert_chain_from_pem_file(&options.required::<String>("--certificate")?)?;
     config.load_priv_key_from_pem_file(&options.required::<String>("--key")?)?;
     config.log_keys();
-    let mut output = File::create(options.required::<String>("--output")?)?;
     let socket = UdpSocket::bind(options.required::<SocketAddr>("--local")?)?;
     println!("listening on {}", socket.local_addr()?);
 
@@ -174,6 +180,21 @@ fn receive(options: &Options) -> Result<(), Failure> {
     let connection = quiche::accept(&id, None, socket.local_addr()?, peer, &mut config)?;
     let mut link = Link::new(socket, connection, peer, options)?;
     link.read()?;
+    Ok(link)
+}
+
+fn connected(mut config: Config, options: &Options) -> Result<Link, Failure> {
+    config.verify_peer(false);
+    let socket = UdpSocket::bind(options.required::<SocketAddr>("--local")?)?;
+    let peer = options.required("--peer")?;
+    let id = ConnectionId::from_ref(SENDER_ID);
+    let connection = quiche::connect(Some("owlt"), &id, socket.local_addr()?, peer, &mut config)?;
+    Link::new(socket, connection, peer, options)
+}
+
+fn receive(options: &Options) -> Result<(), Failure> {
+    let mut output = File::create(options.required::<String>("--output")?)?;
+    let mut link = accepted(config(options)?, options)?;
     let mut received = 0;
     let mut complete = false;
     link.run(|connection| {
@@ -193,14 +214,8 @@ fn receive(options: &Options) -> Result<(), Failure> {
 }
 
 fn send(options: &Options) -> Result<(), Failure> {
-    let mut config = config(options)?;
-    config.verify_peer(false);
     let data = fs::read(options.required::<String>("--file")?)?;
-    let socket = UdpSocket::bind(options.required::<SocketAddr>("--local")?)?;
-    let peer = options.required("--peer")?;
-    let id = ConnectionId::from_ref(SENDER_ID);
-    let connection = quiche::connect(Some("owlt"), &id, socket.local_addr()?, peer, &mut config)?;
-    let mut link = Link::new(socket, connection, peer, options)?;
+    let mut link = connected(config(options)?, options)?;
     let mut sent = 0;
     let mut finished = false;
     link.run(|connection| {
@@ -215,6 +230,101 @@ fn send(options: &Options) -> Result<(), Failure> {
         Ok(())
     })?;
     let complete = link.connection.peer_error().is_some_and(|error| error.is_app && error.error_code == 0);
+    ended(&link.connection, complete)
+}
+
+fn http_config(options: &Options) -> Result<Config, Failure> {
+    let mut config = config(options)?;
+    config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
+    config.set_initial_max_streams_bidi(HTTP_STREAMS);
+    config.set_initial_max_streams_uni(HTTP_STREAMS);
+    let stream_window = options.value("--stream-window-bytes")?.unwrap_or(1_000_000);
+    config.set_initial_max_stream_data_bidi_local(stream_window);
+    config.set_initial_max_stream_data_bidi_remote(stream_window);
+    Ok(config)
+}
+
+/// The next event of HTTP/3; None: nothing has come.
+fn next_event(http: &mut h3::Connection, connection: &mut Connection) -> Result<Option<(u64, h3::Event)>, Failure> {
+    match http.poll(connection) {
+        Ok(event) => Ok(Some(event)),
+        Err(h3::Error::Done) => Ok(None),
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+fn serve(options: &Options) -> Result<(), Failure> {
+    let data = fs::read(options.required::<String>("--file")?)?;
+    let mut link = accepted(http_config(options)?, options)?;
+    let settings = h3::Config::new()?;
+    let mut http = None;
+    let mut sent: HashMap<u64, usize> = HashMap::new();
+    link.run(|connection| {
+        if http.is_none() && connection.is_established() {
+            http = Some(h3::Connection::with_transport(connection, &settings)?);
+        }
+        let Some(http) = http.as_mut() else { return Ok(()) };
+        while let Some((stream, event)) = next_event(http, connection)? {
+            if let h3::Event::Headers { .. } = event {
+                let length = data.len().to_string();
+                let fields = [Header::new(b":status", b"200"), Header::new(b"content-length", length.as_bytes())];
+                http.send_response(connection, stream, &fields, false)?;
+                sent.insert(stream, 0);
+            }
+        }
+        for (stream, offset) in sent.iter_mut() {
+            while *offset < data.len() {
+                match http.send_body(connection, *stream, &data[*offset..], true) {
+                    Ok(length) => *offset += length,
+                    Err(h3::Error::Done) => break,
+                    Err(problem) => return Err(problem.into()),
+                }
+            }
+        }
+        Ok(())
+    })?;
+    let complete = sent.values().any(|offset| *offset == data.len());
+    ended(&link.connection, complete && link.connection.peer_error().is_some())
+}
+
+fn fetch(options: &Options) -> Result<(), Failure> {
+    let mut output = File::create(options.required::<String>("--output")?)?;
+    let path = format!("/{}", options.required::<String>("--name")?);
+    let mut link = connected(http_config(options)?, options)?;
+    let settings = h3::Config::new()?;
+    let mut http = None;
+    let mut status = Vec::new();
+    let mut complete = false;
+    link.run(|connection| {
+        if http.is_none() && connection.is_established() {
+            let mut new = h3::Connection::with_transport(connection, &settings)?;
+            let fields: [(&[u8], &[u8]); 4] =
+                [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"owlt"), (b":path", path.as_bytes())];
+            new.send_request(connection, &fields.map(|(name, value)| Header::new(name, value)), true)?;
+            http = Some(new);
+        }
+        let Some(http) = http.as_mut() else { return Ok(()) };
+        while let Some((stream, event)) = next_event(http, connection)? {
+            match event {
+                h3::Event::Headers { list, .. } => {
+                    status =
+                        list.iter().find(|each| each.name() == b":status").map_or(vec![], |each| each.value().to_vec());
+                }
+                h3::Event::Data => {
+                    let mut data = [0; 65535];
+                    while let Ok(length) = http.recv_body(connection, stream, &mut data) {
+                        output.write_all(&data[..length])?;
+                    }
+                }
+                h3::Event::Finished => {
+                    complete = status == b"200";
+                    connection.close(true, HTTP_DONE, b"received")?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    })?;
     ended(&link.connection, complete)
 }
 
@@ -234,6 +344,8 @@ fn main() {
         match arguments.first().map(String::as_str) {
             Some("receive") => receive(&options?),
             Some("send") => send(&options?),
+            Some("serve") => serve(&options?),
+            Some("fetch") => fetch(&options?),
             _ => Err(USAGE.into()),
         }
     });

@@ -136,6 +136,22 @@ def test_the_peer_is_answered_on_its_configured_port_whatever_port_it_sends_from
         assert list(sends.received()) == []
 
 
+def test_the_peer_is_answered_on_the_port_of_its_first_datagram_if_that_is_learnt() -> None:
+    with (
+        Endpoint(HERE, THERE, learns_port=True) as server,
+        Endpoint(THERE, HERE) as listens,
+        Endpoint(Address("127.0.0.1", 25022), HERE) as sends,
+    ):
+        sends.send(b"question")
+        assert server.wait(1.0)
+        assert server.received() == [b"question"]
+        server.send(b"answer")
+
+        assert sends.wait(1.0)
+        assert list(sends.received()) == [b"answer"]
+        assert list(listens.received()) == []
+
+
 def test_datagrams_from_other_addresses_are_dropped_and_counted(endpoint: Endpoint) -> None:
     with Endpoint(Address("127.0.0.2", THERE.port), HERE) as stranger, Endpoint(THERE, HERE) as peer:
         for _ in range(3):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies
 
 from owlt.agents.endpoint.exit import Failed
-from owlt.agents.quic.configuration import Logs, receiver_configuration, sender_configuration
+from owlt.agents.quic.configuration import Logs, client_configuration, server_configuration
 from owlt.agents.quic.receiving import Receiving
 from owlt.agents.quic.sending import Sending
 from owlt.agents.quic.settings import Settings
@@ -53,8 +53,8 @@ def _maker(tmp_path: Path, closing: ExitStack) -> Make:
         chosen = replace(CHOSEN, rtt_s=2 * owlt_s, **changes)  # type: ignore[arg-type]
         link = Link(owlt_s, loses)
         source, store = closing.enter_context(file.open("rb")), closing.enter_context((tmp_path / "part").open("wb"))
-        sender = Sending(source, chosen, sender_configuration(chosen, Logs()), link.now_s)
-        receiver = Receiving(output, store, chosen, receiver_configuration(chosen, Logs()), link.now_s)
+        sender = Sending(source, chosen, client_configuration(chosen, Logs()), link.now_s)
+        receiver = Receiving(output, store, chosen, server_configuration(chosen, Logs()), link.now_s)
         return Pair(sender, receiver, link, file, output)
 
     return make
@@ -183,7 +183,7 @@ def test_the_largest_datagram_is_the_one_chosen(pair: Make) -> None:
 @given(strategies.binary(max_size=1500), strategies.sampled_from([b"", b"\xc0\0\0\0\1\x08", b"\xc3\0\0\0\1\x14"]))
 @settings(max_examples=200, deadline=None)
 def test_a_datagram_that_is_no_handshake_begins_no_connection(tail: bytes, head: bytes) -> None:
-    receiver = Receiving(Path("nowhere"), BytesIO(), CHOSEN, receiver_configuration(CHOSEN, Logs()), 0.0)
+    receiver = Receiving(Path("nowhere"), BytesIO(), CHOSEN, server_configuration(CHOSEN, Logs()), 0.0)
 
     receiver.hear(head + tail + bytes(1200), 0.0)
     receiver.advance(0.0)
