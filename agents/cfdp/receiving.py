@@ -46,7 +46,7 @@ MOST_EARLY_PDUS = 1 << 17
 class Receiving:
     """A `Party` that receives one file into `output`, which appears when it is complete.
 
-    Raises from `advance` and `hear`:
+    Raises from `advance`:
         Failed: the sender was silent for too long, or cancelled.
     """
 
@@ -63,6 +63,7 @@ class Receiving:
         self._metadata_due_s = math.inf
         self._checksum = ChecksumType.NULL_CHECKSUM
         self._eof: EofPdu | None = None
+        self._cancelled: ConditionCode | None = None
         self._asked_at_s = now_s
         self._outcome: ConditionCode | None = None
         self._quiet_since_s = now_s
@@ -102,6 +103,8 @@ class Receiving:
         self._quiet_since_s = now_s
         if isinstance(pdu, EofPdu):
             self._note_eof(pdu, now_s)
+        if self._cancelled is not None:
+            return
         if self._engine.state == CfdpState.BUSY:
             self._hear_in_transaction(pdu, now_s)
         elif self._outcome is None:
@@ -111,6 +114,8 @@ class Receiving:
         if self._outbox:
             self.wakes_at_s = math.inf
             return
+        if self._cancelled is not None:
+            raise Failed(f"the sender cancelled with {self._cancelled.name}; {self._tally.facts()}")
         if self._outcome is not None:
             self._await_acknowledgement(now_s)
         else:
@@ -124,10 +129,10 @@ class Receiving:
         return self._tally.facts()
 
     def _note_eof(self, eof: EofPdu, now_s: float) -> None:
-        condition = eof_condition(eof)
-        if condition != ConditionCode.NO_ERROR:
-            raise Failed(f"the sender cancelled with {condition.name}; {self._tally.facts()}")
-        if self._eof is None:
+        if self._outcome is None and eof_condition(eof) != ConditionCode.NO_ERROR:
+            self._cancelled = eof_condition(eof)
+            self._outbox.add(acknowledge_eof(eof))  # the sender repeats it until then
+        elif self._eof is None:
             self._eof, self._asked_at_s = eof, now_s
 
     def _hear_in_transaction(self, pdu: GenericPduPacket, now_s: float) -> None:

@@ -61,6 +61,8 @@ class Sending:
         receiver = entity_id(settings.receiver_entity, settings)
         self._engine.put_request(PutRequest(receiver, Path(file.name), Path(file.name), None, None))
         self._finished: FinishedPdu | None = None
+        self._is_cancelled = False
+        """Whether the receiver has acknowledged that the engine gave up."""
         self._quiet_since_s = math.inf
         self.ended = False
         self.wakes_at_s = math.inf
@@ -96,6 +98,8 @@ class Sending:
             return
         elif isinstance(pdu, NakPdu):
             self._hear_nak(pdu)
+        elif pdu.condition_code_of_acked_pdu != ConditionCode.NO_ERROR:
+            self._is_cancelled = True
         else:
             self._step(pdu)
 
@@ -130,7 +134,7 @@ class Sending:
     def _serve_timers(self, now_s: float) -> None:
         if self._engine.step == Step.RETRANSMITTING:
             self._step()  # returns the engine to where it was before a NAK came
-        if self._engine.state == CfdpState.IDLE:
+        if self._is_cancelled or self._engine.state == CfdpState.IDLE:
             raise Failed(f"no answer to EOF, sent {self._settings.ack_limit} times; {self._tally.facts()}")
         self.wakes_at_s = math.inf
         if self._engine.step in _WAITING:

@@ -37,6 +37,11 @@ class Entry:
         return f"{self.sample.delivered} of {self.sample.tried}"
 
     @property
+    def why_unsupported(self) -> str:
+        """Why runs of it are unsupported; "" if none is."""
+        return str(self.sample.counts["unsupported_why"])
+
+    @property
     def failed(self) -> list[Row]:
         """The rows of the runs that did not deliver their file."""
         return [row for row in self.sample.rows if row["outcome"] in NOT_DELIVERED]

@@ -270,6 +270,7 @@ def test_a_sender_that_gives_up_on_eof_says_so(transfer: Transfer) -> None:
     assert (ending.sender_status, ending.receiver_status) == (1, 1)
     assert "no answer to EOF, sent 3 times" in ending.sender_said
     assert "the sender cancelled with POSITIVE_ACK_LIMIT_REACHED" in ending.receiver_said
+    assert "sent=1 (Ack=1)" in ending.receiver_said
 
 
 @pytest.mark.parametrize(

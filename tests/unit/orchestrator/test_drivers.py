@@ -23,6 +23,8 @@ from owlt.orchestrator.profiles.third_party import (
 from tests.unit.orchestrator.test_original_profiles import CHANNEL, UNLIMITED, file_of
 
 DRIVEN = [installable for installable in all_installables() if isinstance(installable.recipe, Driver)]
+OTHER_PROFILES = {"quiche": ("quiche-http3",)}
+"""Further profiles with the driver of one."""
 QUIC = ("quiche", "quinn")
 
 
@@ -76,8 +78,8 @@ def test_a_profile_gives_the_options_that_its_driver_has(name: str) -> None:
     (installable,) = [each for each in DRIVEN if each.name == name]
     assert isinstance(installable.recipe, Driver)
     usage = next(path for path in driver_files(installable.recipe) if path.name == "main.rs").read_text()
-    implementation = find_implementation(name)
-    given = set().union(*(options_of(str(implementation.side(role))) for role in ROLES))
+    profiles = [find_implementation(each) for each in (name, *OTHER_PROFILES.get(name, ()))]
+    given = set().union(*(options_of(str(each.side(role))) for each in profiles for role in ROLES))
 
     known = options_of(usage.partition('USAGE: &str = "')[2].partition('";')[0])
     assert given == known

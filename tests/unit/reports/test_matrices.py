@@ -74,9 +74,11 @@ def test_the_diagonal_has_the_implementations_themselves(loaded: Results) -> Non
 
 
 def test_an_entry_of_which_nothing_was_launched_is_unsupported(loaded: Results) -> None:
-    first, *_ = matrices(loaded, outcome="unsupported")
+    first, *_ = matrices(loaded, outcome="unsupported", reason="a file that is too large")
 
     assert entry(first, "cfdp", "cfdp-librecube").delivered == "unsupported"
+    assert entry(first, "cfdp", "cfdp-librecube").why_unsupported == "a file that is too large"
+    assert entry(first, "cfdp", "cfdp").why_unsupported == ""
     assert entry(first, "cfdp", "cfdp").delivered != "unsupported"
 
 
