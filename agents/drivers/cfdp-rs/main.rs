@@ -37,7 +37,6 @@ owlt-cfdp-rs send --file FILE --name NAME ... as above
 options: --rate-bps (0: no pacing) --rtt-s --timer-margin-s --segment-bytes --ack-timer-s --ack-limit --nak-timer-s
   --nak-limit --nak (immediate, deferred) --checksum (modular, crc32, crc32c, null) --closure (on, off)
   --pdu-crc (on, off); a timer is auto for the round trip, the time of two PDUs and the margin";
-const FRAME_BYTES: usize = 14 + 20 + 8; // Ethernet, IPv4 and UDP
 const HEADER_BYTES: usize = 4 + 2 + 2 + 4; // of a File Data PDU, without its entity ids
 const LARGEST_PDU_BYTES: usize = 2048; // the library's buffer
 const LINGER_TIMERS: u32 = 4;
@@ -181,7 +180,8 @@ struct Link {
     outgoing: Outgoing,
     clock: Clock,
     rate_bps: f64,
-    free: Instant, // when the last PDU has left the link
+    frame_bytes: usize, // of Ethernet, IP and UDP, around a PDU
+    free: Instant,      // when the last PDU has left the link
     sent: u64,
     received: u64,
 }
@@ -203,12 +203,13 @@ impl Link {
             }
         });
         let rate_bps = options.required("--rate-bps")?;
+        let frame_bytes = 14 + 8 + if socket.local_addr()?.is_ipv6() { 40 } else { 20 };
         let (outgoing, clock) = (Outgoing::default(), Clock::default());
-        Ok(Link { socket, arrived, outgoing, clock, rate_bps, free: Instant::now(), sent: 0, received: 0 })
+        Ok(Link { socket, arrived, outgoing, clock, rate_bps, frame_bytes, free: Instant::now(), sent: 0, received: 0 })
     }
 
     fn time_of(&self, pdu_bytes: usize) -> Duration {
-        let bits = 8.0 * (pdu_bytes + FRAME_BYTES) as f64;
+        let bits = 8.0 * (pdu_bytes + self.frame_bytes) as f64;
         Duration::from_secs_f64(if self.rate_bps > 0.0 { bits / self.rate_bps } else { 0.0 })
     }
 
