@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hardy_bpa::bpa::{Bpa, BpaRegistration};
+use hardy_bpa::filter::Hook;
 use hardy_bpa::node_ids::NodeIds;
 use hardy_bpa::services::{self, Application, ApplicationSink, StatusNotify};
 use hardy_bpa::{async_trait, Bytes};
@@ -27,7 +28,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
 const USAGE: &str = "\
 owlt-hardy receive --output FILE --local ADDRESS:PORT --bundles NUMBER --bundle-bytes NUMBER [OPTION VALUE]...
 owlt-hardy send --file FILE --peer ADDRESS:PORT --bundle-bytes NUMBER --lifetime-s NUMBER [OPTION VALUE]...
-options: --segment-bytes --contact-timeout-s --keepalive-s (0: none)";
+options: --segment-bytes --contact-timeout-s --keepalive-s (0: none) --rfc9171-filter (on, off)";
 
 /// The application of one endpoint: it passes the payloads that arrive on, with the endpoint's number.
 struct Endpoint {
@@ -67,6 +68,9 @@ async fn node(name: &str, address: Option<SocketAddr>, options: &Options) -> Res
     let layer = Arc::new(Cla::new(&config)?);
     let builder = Bpa::builder().node_ids(NodeIds::try_from([id].as_slice())?);
     let agent = builder.cla("tcp", layer.clone(), None).build().await.map_err(|problem| problem.to_string())?;
+    if options.is_on("--rfc9171-filter")? == Some(false) {
+        agent.unregister_filter(Hook::Ingress, "rfc9171-validity")?;
+    }
     agent.start(false);
     Ok((agent, layer))
 }
