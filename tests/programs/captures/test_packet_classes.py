@@ -14,7 +14,7 @@ from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.frames.session import Session
 from owlt.captures.protocols.messages import messages
-from owlt.emulator.channel.packet_filter import expression_of, named_classes, over_both_versions
+from owlt.emulator.channel.packet_filter import expression_of, over_both_versions
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from tests.conftest import require_command
 from tests.unit.captures.making import GOLDEN
@@ -101,7 +101,7 @@ FIELDS: dict[str, dict[str, tuple[int, ...]]] = {
     "quic.one-rtt": {"quic.header_form": (0,)},
     "quic.initial": {"quic.long.packet_type": (0,)},
 }
-"""The values that tshark shows in a packet of a class, by field; of several packets in a datagram, those of the first."""
+"""The values that tshark shows in a packet of a class, by field; of several in a datagram, those of the first count."""
 
 
 @cache

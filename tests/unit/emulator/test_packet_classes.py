@@ -1,5 +1,5 @@
-"""Classes of packets whose fields have no fixed place: what libpcap's interpreter lets pass, of packets that the endpoints
-and scapy's layers make."""
+"""Classes of packets whose fields have no fixed place: what libpcap's interpreter lets pass, of packets that the
+endpoints and scapy's layers make."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_bundle_of_version_7_is_in_the_class_of_its_flags(flags: int, kind: st
 
 def bundle_7(flags: int) -> bytes:
     """The beginning of a bundle of version 7 (RFC 9171, section 4.3.1), with its flags as CBOR has them (RFC 8949)."""
-    size = next((size for size in (0, 1, 2, 4) if flags < (24 if not size else 1 << 8 * size)))
+    size = next(size for size in (0, 1, 2, 4) if flags < (24 if not size else 1 << 8 * size))
     number = bytes([flags]) if not size else bytes([{1: 24, 2: 25, 4: 26}[size]]) + flags.to_bytes(size)
     return bytes.fromhex("9f8907") + number + bytes.fromhex("0182028201018202820201820282010182000018ff")
 
