@@ -18,6 +18,7 @@ CONFIRMED = {
     "grc-nack-2012": {"cfdp-growth", "ltp-growth", "norm-growth", "second-cfdp", "norm-slowest", "saratoga-get"},
     "ltp-segments-2024": {"fragments-engaged", "whole-1400", "whole-4400", "whole-9600"},
     "tcp-deepspace-2002": {"model", "rtt-1ms", "reno-falls-with-rtt", "far-link-unused"},
+    "tiptop-quic": {"defaults-fail", "right-rtt"},
 }
 """Claims that the quick form decides, with room to their bounds."""
 
