@@ -22,6 +22,7 @@ from owlt.orchestrator.commands.implementations import implementations_app
 from owlt.orchestrator.commands.machine import doctor, emulator_app, kernel_app, raise_rig, rigs_app
 from owlt.orchestrator.commands.output import verbosity
 from owlt.orchestrator.commands.pairs import pairs
+from owlt.orchestrator.commands.prove import prove
 from owlt.orchestrator.commands.replay import replay
 from owlt.orchestrator.commands.report import merge, report
 from owlt.orchestrator.commands.reproduce import reproduce
@@ -54,6 +55,7 @@ for name, function in (
     ("answer", answer),
     ("pairs", pairs),
     ("compare", compare),
+    ("prove", prove),
     ("figure", figure),
     ("dashboard", dashboard),
     ("analyse", analyse),

@@ -1,0 +1,118 @@
+"""One short transfer under many sets of aimed faults, as a plan like any other: each set is a channel of its own name.
+
+Used to prove that an implementation delivers after every loss (`proof`). On the clock exact such a run is a function of
+its faults, and all of its packets are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from owlt.agents.contract.implementation import Implementation
+from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.captures.frames.session import Host
+from owlt.captures.protocols.messages import messages
+from owlt.emulator.channel.aimed_fault import Action, Fault, Range
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.quantities import format_size
+from owlt.inputs.sweep import Sweep
+from owlt.orchestrator.checks.trials import SEED
+from owlt.orchestrator.planning.plan import Plan, plan_sweep
+from owlt.orchestrator.run.analysis import case_of_run
+
+Direction = Literal["forward", "reverse"]
+HOST_OF: Mapping[Direction, Host] = {"forward": "sender", "reverse": "receiver"}
+"""Who sends the packets of a direction."""
+DIRECTIONS: tuple[Direction, ...] = ("forward", "reverse")
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """The n-th packet of the session in a direction, counted from 1 where it enters the link."""
+
+    direction: Direction
+    number: int
+
+    @property
+    def text(self) -> str:
+        """In words, such as "forward #24"."""
+        return f"{self.direction} #{self.number}"
+
+
+@dataclass(frozen=True)
+class SentPacket:
+    """A packet of a run: its place, when its host sent it, and the protocol's name of its message."""
+
+    place: Place
+    at_ns: int
+    name: str
+
+    @property
+    def text(self) -> str:
+        """In words, such as "forward #24 (EOF)"."""
+        return f"{self.place.text} ({self.name})"
+
+
+Losses = tuple[Place, ...]
+"""Packets that are lost, in the order in which they are sent."""
+
+
+def drops(losses: Losses) -> tuple[Fault, ...]:
+    """The faults that lose exactly these packets: one for each direction."""
+    return tuple(
+        Fault(
+            direction=direction,
+            occurrences=tuple(Range(number, number) for number in sorted(numbers)),
+            action=Action(drop=True),
+        )
+        for direction in DIRECTIONS
+        if (numbers := [place.number for place in losses if place.direction == direction])
+    )
+
+
+def case_name(losses: Losses) -> str:
+    """The name of a case in runs and files: "f24-r2"; "none" without losses."""
+    return "-".join(f"{place.direction[0]}{place.number}" for place in losses) or "none"
+
+
+def plan_of_cases(
+    name: str,
+    implementation: Implementation,
+    channel: ChannelSpec,
+    file_size_bytes: int,
+    cases: Mapping[str, Sequence[Fault]],
+) -> Plan:
+    """One run of each case, on the clock exact, over a channel with its faults in addition."""
+    sweep = Sweep.model_validate(
+        {
+            "name": name.replace("_", "-").replace(".", "-").lower(),
+            "seed": SEED,
+            "implementations": [implementation.name],
+            "file_size": format_size(file_size_bytes),
+            "channel": list(cases),
+            "certify": False,
+            "keep_captures": "headers",
+        }
+    )
+    channels = {
+        case: channel.model_copy(update={"faults": (*channel.faults, *faults)}) for case, faults in cases.items()
+    }
+    return plan_sweep(sweep, {implementation.name: implementation}, channels)
+
+
+def sent_packets(run: Path) -> list[SentPacket]:
+    """All packets of a run in the order in which they were sent. Raises OwltError without its captures, OSError."""
+    _, case = case_of_run(run)
+    sent = []
+    for direction, capture in zip(DIRECTIONS, CAPTURES, strict=True):
+        own = [
+            each for each in messages(run / capture, case.session, case.dissector) if each.host == HOST_OF[direction]
+        ]
+        sent += [
+            SentPacket(Place(direction, number), message.time_ns, message.name)
+            for number, message in enumerate(own, start=1)
+        ]
+    return sorted(sent, key=lambda packet: (packet.at_ns, packet.place))

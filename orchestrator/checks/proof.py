@@ -1,0 +1,114 @@
+"""The proof that an implementation delivers a short transfer after every loss of up to k packets, or the smallest set
+of losses after which it does not.
+
+A loss changes what is sent after it, so sets grow packet by packet: to the losses of a run, each packet is added that
+this run sent after the last of them. Every set is performed once, and none is left out. A set after which the file is
+not delivered is not enlarged: it is a counterexample already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from owlt.orchestrator.checks.fault_cases import Losses, SentPacket, case_name, sent_packets
+from owlt.orchestrator.planning.plan import Plan
+from owlt.results.record import Outcome, read_record
+from owlt.results.recorded_runs import run_directory
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A set of losses and what became of the transfer. `lost` names the packets; `extra_rtts` is how much later than
+    without losses the file was delivered, in round trips, `extra_packets` how many packets more both hosts sent; None:
+    not delivered. `sent` are all packets of the run."""
+
+    losses: Losses
+    lost: tuple[str, ...]
+    outcome: Outcome
+    reason: str
+    suspect: tuple[str, ...]
+    extra_rtts: float | None
+    extra_packets: int | None
+    run: Path
+    sent: tuple[SentPacket, ...]
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the file arrived, and the run is not suspect."""
+        return self.outcome is Outcome.COMPLETED and not self.suspect
+
+    @property
+    def text(self) -> str:
+        """The losses in words."""
+        return " and ".join(self.lost) or "no loss"
+
+
+def successors(trial: Trial) -> list[Losses]:
+    """The sets with one loss more: of each packet that the run sent after the last of its losses."""
+    places = [packet.place for packet in trial.sent]
+    after = places.index(trial.losses[-1]) + 1 if trial.losses else 0
+    return [(*trial.losses, place) for place in places[after:]]
+
+
+def trials_of(plan: Plan, results: Path, sets: Iterable[Losses], base: Trial | None) -> list[Trial]:
+    """What became of each set of losses, all of which are recorded; `base` is the run without losses, None for that."""
+    run_ids = {run.permutation.channel_name: run for run in plan.runs}
+    return [_trial(losses, results, run_ids[case_name(losses)].run_id, plan, base) for losses in sets]
+
+
+def _trial(losses: Losses, results: Path, run_id: str, plan: Plan, base: Trial | None) -> Trial:
+    directory = run_directory(results, run_id)
+    record = read_record(directory)
+    sent = tuple(sent_packets(directory)) if record.session else ()
+    names = {packet.place: packet.text for packet in sent}
+    delivered_s = _delivered_s(record.started_at_ns, record.file_delivered_at_ns)
+    rtt_s = next(run.rtt_s for run in plan.runs)
+    extra_s = delivered_s
+    if base is not None and delivered_s is not None:
+        first = read_record(base.run)
+        extra_s = delivered_s - (_delivered_s(first.started_at_ns, first.file_delivered_at_ns) or 0.0)
+    return Trial(
+        losses=losses,
+        lost=tuple(names.get(place, place.text) for place in losses),
+        outcome=record.outcome,
+        reason=record.reason,
+        suspect=tuple(record.suspect),
+        extra_rtts=extra_s / rtt_s if extra_s is not None and record.outcome is Outcome.COMPLETED else None,
+        extra_packets=len(sent) - len(base.sent) if base and record.outcome is Outcome.COMPLETED else None,
+        run=directory,
+        sent=sent,
+    )
+
+
+def _delivered_s(started_at_ns: int | None, delivered_at_ns: int | None) -> float | None:
+    return None if started_at_ns is None or delivered_at_ns is None else (delivered_at_ns - started_at_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the trials show: the smallest sets after which the file was not delivered, and the slowest of the others."""
+
+    trials: int
+    most_losses: int
+    counterexamples: tuple[Trial, ...]
+    worst: Trial | None
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the file was delivered after every set."""
+        return not self.counterexamples
+
+
+def verdict_of(trials: Sequence[Trial]) -> Verdict:
+    """The verdict on all trials, of which the first is the one without losses."""
+    failed = [trial for trial in trials if not trial.is_delivered]
+    fewest = min((len(trial.losses) for trial in failed), default=0)
+    lossy = [trial for trial in trials if trial.losses and trial.extra_rtts is not None]
+    return Verdict(
+        trials=len(trials),
+        most_losses=max(len(trial.losses) for trial in trials),
+        counterexamples=tuple(trial for trial in failed if len(trial.losses) == fewest),
+        worst=max(lossy, key=lambda trial: trial.extra_rtts or 0.0, default=None),
+    )

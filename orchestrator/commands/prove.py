@@ -1,0 +1,209 @@
+"""`owlt prove`: does an implementation deliver a short transfer after every loss of up to k packets?"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owlt.inputs.mistake import Mistake
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.usage import Guests, Implementation, Json, complete_channel, parsed
+from owlt.orchestrator.ending import INTERRUPTED_STATUS
+from owlt.orchestrator.errors import OwltError
+
+if TYPE_CHECKING:
+    from owlt.agents.contract import implementation as contract
+    from owlt.emulator.channel.spec import ChannelSpec
+    from owlt.orchestrator.checks.fault_cases import Losses
+    from owlt.orchestrator.checks.proof import Trial, Verdict
+
+PROOFS = Path("results", "proofs")
+COUNTEREXAMPLE = "counterexample.yaml"
+MOST_SETS = 20_000
+"""Sets of losses of one size: more would take days, and are refused."""
+MOST_PRINTED = 10
+
+
+def prove(
+    name: Implementation,
+    losses: Annotated[int, typer.Option(min=1, max=4, metavar="COUNT", help="Most packets that are lost.")] = 1,
+    file_size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the file.")] = "20 kB",
+    channel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHANNEL",
+            help="Channel without random effects; default: 250 ms and 1 Mbit/s each way.",
+            autocompletion=complete_channel,
+        ),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Change a parameter of the profile; may be repeated."),
+    ] = None,
+    resume: Annotated[bool, typer.Option(help="Continue the proof that is in the results directory.")] = False,
+    guests: Guests = None,
+    as_json: Json = False,
+) -> None:
+    """Lose every packet of a short transfer, and every set of up to COUNT packets.
+
+    Each set is one run in the virtual rig, on the exact clock. What is sent after a loss can be lost too. The runs stay
+    in results/proofs/NAME; if the file is not delivered, also a channel file that repeats the smallest set.
+
+    Exit status: 0 if the file is delivered after every set, 1 if not.
+    """
+    from owlt.inputs.quantities import parse_size_bytes
+    from owlt.orchestrator.checks.proof import successors, verdict_of
+    from owlt.orchestrator.commands.implementations import with_parameters
+    from owlt.orchestrator.profiles.catalogue import find_implementation
+    from owlt.results.plain_files import real_root, remove_tree
+
+    printer = Printer(as_json)
+    implementation = with_parameters(find_implementation(name), parameter or [])
+    _require_repeatable(implementation)
+    size_bytes = parsed("--file-size", file_size, parse_size_bytes)
+    link = _channel(channel)
+    results = real_root(PROOFS / implementation.name)
+    if not resume:
+        remove_tree(results)
+    words = [name, "--losses", str(losses), "--file-size", file_size]
+    words += ["--channel", channel] if channel else []
+    words += [word for each in parameter or [] for word in ("--parameter", each)]
+    again = shlex.join(["owlt", "prove", *words, "--resume"])
+    trials: list[Trial] = []
+    sets: list[Losses] = [()]
+    for level in range(losses + 1):
+        if len(sets) > MOST_SETS:
+            problem, fix = f"{len(sets):,} sets of {level} losses", "use a smaller file, or fewer losses"
+            raise OwltError(Mistake.of("--losses", problem, f"at most {MOST_SETS:,}", fix))
+        found = _perform(printer, implementation, link, size_bytes, sets, results / str(level), guests, again, trials)
+        trials += found
+        if level == 0 and not found[0].is_delivered:
+            break
+        sets = [each for trial in found if trial.is_delivered for each in successors(trial)]
+    verdict = verdict_of(trials)
+    example = _write_example(verdict, link, results) if verdict.counterexamples else None
+    printer.json(_as_json(implementation.name, verdict, trials, results, example))
+    for line in _lines(implementation.name, verdict, example):
+        printer.text(line)
+    raise typer.Exit(0 if verdict.is_proven else 1)
+
+
+def _require_repeatable(implementation: contract.Implementation) -> None:
+    """Raise OwltError for an implementation whose packets are not the same in every run with the same losses."""
+    if "exact" in implementation.clocks and not implementation.not_repeatable:
+        return
+    why = implementation.not_repeatable or f"it needs the clock {implementation.clocks[0]}"
+    problem = f"does not send the same packets with the same losses ({why})"
+    raise OwltError(Mistake.of(implementation.name, problem, "an implementation that is repeatable on the clock exact"))
+
+
+def _channel(name: str | None) -> ChannelSpec:
+    """The channel of the transfer. Raises OwltError for one with random effects, which would add to the losses."""
+    from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+    from owlt.orchestrator.profiles.catalogue import find_channel
+
+    if name is None:
+        link = LinkSpec(delay_ns=250_000_000, rate_bps=1_000_000)
+        return ChannelSpec(forward=link, reverse=link)
+    channel = find_channel(name).channel
+    if channel.draws:
+        raise OwltError(Mistake.of("--channel", f"{name} has random effects", "a channel without", "remove its errors"))
+    return channel
+
+
+def _perform(
+    printer: Printer,
+    implementation: contract.Implementation,
+    channel: ChannelSpec,
+    file_size_bytes: int,
+    sets: Sequence[Losses],
+    results: Path,
+    guests: int | None,
+    again: str,
+    before: Sequence[Trial],
+) -> list[Trial]:
+    """One run of each set of losses, in a results directory of their own; ends the command if it is interrupted."""
+    from owlt.orchestrator.checks.fault_cases import case_name, drops, plan_of_cases
+    from owlt.orchestrator.checks.proof import trials_of
+    from owlt.orchestrator.commands.progress import SweepProgress
+    from owlt.orchestrator.sweep.campaign import Start, perform_plan
+
+    if not sets:
+        return []
+    cases = {case_name(each): drops(each) for each in sets}
+    plan = plan_of_cases(f"prove-{implementation.name}", implementation, channel, file_size_bytes, cases)
+    with SweepProgress(printer.console, again, expected_failures={run.run_id for run in plan.runs}) as observe:
+        performed = perform_plan(Start(plan, results, again, guests=guests), observe)
+    if performed.interrupted or not performed.is_complete:
+        printer.note(performed.summary)
+        raise typer.Exit(INTERRUPTED_STATUS if performed.interrupted else 1)
+    return trials_of(plan, results, sets, before[0] if before else None)
+
+
+def _write_example(verdict: Verdict, channel: ChannelSpec, results: Path) -> Path:
+    """The smallest set of losses as a channel file."""
+    from ruamel.yaml import YAML
+
+    from owlt.orchestrator.checks.fault_cases import drops
+
+    trial = verdict.counterexamples[0]
+    title = f"without {trial.text}"
+    faults = (*channel.faults, *drops(trial.losses))
+    written: Mapping[str, Any] = channel.model_copy(update={"faults": faults}).to_wire()
+    path = results / COUNTEREXAMPLE
+    with path.open("w") as file:
+        YAML().dump({"title": title, **written}, file)
+    return path
+
+
+def _lines(name: str, verdict: Verdict, example: Path | None) -> list[str]:
+    """The verdict in words."""
+    runs = f"{verdict.trials} runs" if verdict.trials > 1 else "1 run"
+    most = f"{verdict.most_losses} packets" if verdict.most_losses > 1 else "1 packet"
+    lines = []
+    if verdict.is_proven:
+        lines.append(f"{name}: the file is delivered after every loss of up to {most} ({runs})")
+    else:
+        first = verdict.counterexamples[0]
+        lost = f"if {first.text} is lost" if len(first.losses) == 1 else f"if {first.text} are lost"
+        lines.append(f"{name}: the file is not delivered {lost if first.losses else 'even without a loss'} ({runs})")
+        lines += [
+            f"  {trial.text}: {trial.outcome}{f': {trial.reason}' if trial.reason else ''}"
+            f"{''.join(f'; suspect: {each}' for each in trial.suspect)}"
+            for trial in verdict.counterexamples[:MOST_PRINTED]
+        ]
+        lines += [f"  and {left} more" for left in [len(verdict.counterexamples) - MOST_PRINTED] if left > 0]
+        lines += [f"its run: {first.run}", f"a channel file that repeats it: {example}"]
+    if verdict.worst is not None:
+        worst = verdict.worst
+        lines.append(f"the slowest delivery needs {worst.extra_rtts:.2f} round trips more, without {worst.text}")
+    return lines
+
+
+def _as_json(
+    name: str, verdict: Verdict, trials: Sequence[Trial], results: Path, example: Path | None
+) -> dict[str, Any]:
+    return {
+        "implementation": name,
+        "proven": verdict.is_proven,
+        "losses": verdict.most_losses,
+        "runs": verdict.trials,
+        "results": results,
+        "counterexample": example,
+        "trials": [
+            {
+                "lost": list(trial.lost),
+                "outcome": trial.outcome,
+                "reason": trial.reason,
+                "suspect": list(trial.suspect),
+                "extra_rtts": trial.extra_rtts,
+                "extra_packets": trial.extra_packets,
+                "run": trial.run,
+            }
+            for trial in trials
+        ],
+    }
