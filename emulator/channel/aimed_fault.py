@@ -84,8 +84,13 @@ def _write_range(each: Range) -> Any:
     if each == Range():
         return ALL
     if each.step > 1:
-        return {"every": float(each.step)}
-    return float(each.first) if each.first == each.last else f"{each.first}-{each.last}"
+        return {"every": _plain(each.step)}
+    return _plain(each.first) if each.first == each.last else f"{each.first}-{each.last}"
+
+
+def _plain(number: int) -> float:
+    """A number as XML-RPC carries it, whose integers have 32 bits."""
+    return number if number < 2**31 else float(number)
 
 
 Occurrences = Annotated[

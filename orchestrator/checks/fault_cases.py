@@ -16,17 +16,23 @@ from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.frames.session import Host
 from owlt.captures.protocols.messages import messages
 from owlt.emulator.channel.aimed_fault import Action, Fault, Range
-from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.inputs.quantities import format_size
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.checks.trials import SEED
+from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.run.analysis import case_of_run
+from owlt.results.record import read_record
 
 Direction = Literal["forward", "reverse"]
 HOST_OF: Mapping[Direction, Host] = {"forward": "sender", "reverse": "receiver"}
 """Who sends the packets of a direction."""
 DIRECTIONS: tuple[Direction, ...] = ("forward", "reverse")
+_PLAIN_LINK = LinkSpec(delay_ns=250_000_000, rate_bps=1_000_000)
+PLAIN_CHANNEL = ChannelSpec(forward=_PLAIN_LINK, reverse=_PLAIN_LINK)
+"""250 ms and 1 Mbit/s each way, without random effects."""
+MOST_LADDER_LINES = 60
 
 
 @dataclass(frozen=True, order=True)
@@ -116,3 +122,27 @@ def sent_packets(run: Path) -> list[SentPacket]:
             for number, message in enumerate(own, start=1)
         ]
     return sorted(sent, key=lambda packet: (packet.at_ns, packet.place))
+
+
+def ladder_lines(run: Path) -> list[str]:
+    """The packets of a run, a line each, with what the faults did to them; the end is cut off if there are many."""
+    record = read_record(run)
+    try:
+        sent = sent_packets(run)
+    except OwltError as error:
+        return [str(error)]
+    start_ns = sent[0].at_ns if sent else 0
+    arrows = {"forward": "sender   ->", "reverse": "receiver <-"}
+    lines = [
+        f"{(packet.at_ns - start_ns) / 1e9:10.6f} s  {arrows[packet.place.direction]} {packet.name}"
+        for packet in sent[:MOST_LADDER_LINES]
+    ]
+    lines += [f"and {len(sent) - len(lines)} packets more"] if len(sent) > len(lines) else []
+    faults = record.faults.faults if record.faults else []
+    hits = record.faults.hits if record.faults else []
+    for hit in hits[:MOST_LADDER_LINES]:
+        class_text = faults[hit.fault].fault.rpartition(" ")[0]
+        lines.append(
+            f"{hit.at_ns / 1e9:10.6f} s after the launch: {class_text} #{hit.occurrence} {faults[hit.fault].action}"
+        )
+    return lines

@@ -17,6 +17,7 @@ from owlt.orchestrator.commands.analyse import analyse, dissect
 from owlt.orchestrator.commands.answer import answer
 from owlt.orchestrator.commands.channel import channel_app
 from owlt.orchestrator.commands.compare import compare
+from owlt.orchestrator.commands.conform import conform
 from owlt.orchestrator.commands.figure import figure
 from owlt.orchestrator.commands.implementations import implementations_app
 from owlt.orchestrator.commands.machine import doctor, emulator_app, kernel_app, raise_rig, rigs_app
@@ -55,6 +56,7 @@ for name, function in (
     ("answer", answer),
     ("pairs", pairs),
     ("compare", compare),
+    ("conform", conform),
     ("prove", prove),
     ("figure", figure),
     ("dashboard", dashboard),

@@ -103,12 +103,11 @@ def _require_repeatable(implementation: contract.Implementation) -> None:
 
 def _channel(name: str | None) -> ChannelSpec:
     """The channel of the transfer. Raises OwltError for one with random effects, which would add to the losses."""
-    from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL
     from owlt.orchestrator.profiles.catalogue import find_channel
 
     if name is None:
-        link = LinkSpec(delay_ns=250_000_000, rate_bps=1_000_000)
-        return ChannelSpec(forward=link, reverse=link)
+        return PLAIN_CHANNEL
     channel = find_channel(name).channel
     if channel.draws:
         raise OwltError(Mistake.of("--channel", f"{name} has random effects", "a channel without", "remove its errors"))

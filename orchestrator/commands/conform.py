@@ -1,0 +1,164 @@
+"""`owlt conform`: the fault and interoperability tests of a protocol, with a verdict for each."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.usage import Guests, Implementation, Json, complete_implementation
+from owlt.orchestrator.ending import INTERRUPTED_STATUS
+
+if TYPE_CHECKING:
+    from owlt.agents.contract import implementation as contract
+    from owlt.orchestrator.checks.suites import Finding, Suite, SuiteCase
+
+CONFORMANCE = Path("results", "conformance")
+PAGE, JUNIT = "index.html", "junit.xml"
+
+
+def conform(
+    name: Implementation,
+    suite: Annotated[
+        str, typer.Option(metavar="SUITE", help="Name of a suite or path of its file; default: the protocol's.")
+    ] = "",
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="OTHER",
+            help="Another implementation: NAME sends to it, then receives from it.",
+            autocompletion=complete_implementation,
+        ),
+    ] = "",
+    guests: Guests = None,
+    as_json: Json = False,
+) -> None:
+    """Perform fault and interoperability tests: lose, duplicate or reorder certain packets.
+
+    Each test is one short transfer in the virtual rig. Runs, page and JUnit XML stay in results/conformance/NAME.
+
+    Exit status: 0 if all tests are passed, 1 if not.
+    """
+    from owlt.orchestrator.checks.suites import find_suite
+    from owlt.orchestrator.profiles.catalogue import find_implementation
+    from owlt.results.plain_files import real_root, remove_tree
+
+    printer = Printer(as_json)
+    names = [f"{name}-to-{against}", f"{against}-to-{name}"] if against else [name]
+    implementations = [find_implementation(each) for each in names]
+    tests = find_suite(suite, implementations[0].protocol)
+    words = [name, *(["--suite", suite] if suite else []), *(["--against", against] if against else [])]
+    again = shlex.join(["owlt", "conform", *words])
+    open_tests, found = 0, {}
+    for implementation in implementations:
+        results = real_root(CONFORMANCE / implementation.name)
+        remove_tree(results)
+        findings = _findings(printer, implementation, tests, results, guests, again)
+        found[implementation.name] = findings
+        open_tests += sum(each.verdict in ("failed", "inconclusive") for each in findings)
+        _write(implementation.name, tests, findings, results, again)
+        rows = ((each.case, each.verdict, each.observed) for each in findings)
+        printer.table(("test", "verdict", "observed"), rows)
+        printer.text(f"{implementation.name}: {_summary(findings)}")
+        printer.note(f"report: {results / PAGE}")
+    printer.json({"suite": tests.title, "findings": {key: list(map(asdict, each)) for key, each in found.items()}})
+    raise typer.Exit(1 if open_tests else 0)
+
+
+def _summary(findings: list[Finding]) -> str:
+    counts = {verdict: sum(each.verdict == verdict for each in findings) for verdict in ("passed", "failed")}
+    others = [
+        f"{count} {verdict}"
+        for verdict in ("inconclusive", "not applicable")
+        if (count := sum(each.verdict == verdict for each in findings))
+    ]
+    return ", ".join([f"{counts['passed']} of {len(findings)} tests passed", f"{counts['failed']} failed", *others])
+
+
+def _findings(
+    printer: Printer,
+    implementation: contract.Implementation,
+    suite: Suite,
+    results: Path,
+    guests: int | None,
+    again: str,
+) -> list[Finding]:
+    """The verdict on each case: cases with the same parameters are performed as one plan."""
+    from owlt.orchestrator.checks.suites import finding_of, in_case
+
+    groups: dict[str, dict[str, SuiteCase]] = {}
+    for case_name, case in suite.cases.items():
+        key = "-".join(f"{name}-{value}" for name, value in case.parameters.items()) or "as-profiled"
+        groups.setdefault(key, {})[case_name] = case
+    found: dict[str, Finding] = {}
+    for key, cases in groups.items():
+        variant = in_case(implementation, next(iter(cases.values())))
+        if variant is None:
+            found |= {name: finding_of(name, case, None, None) for name, case in cases.items()}
+        else:
+            found |= _performed(printer, variant, suite, cases, results / key, guests, again)
+    return [found[case_name] for case_name in suite.cases]
+
+
+def _performed(
+    printer: Printer,
+    implementation: contract.Implementation,
+    suite: Suite,
+    cases: Mapping[str, SuiteCase],
+    results: Path,
+    guests: int | None,
+    again: str,
+) -> dict[str, Finding]:
+    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_of_cases
+    from owlt.orchestrator.checks.suites import finding_of
+    from owlt.orchestrator.commands.progress import SweepProgress
+    from owlt.orchestrator.sweep.campaign import Start, perform_plan
+    from owlt.results.record import read_record
+    from owlt.results.recorded_runs import run_directory
+
+    faults = {name: case.faults for name, case in cases.items()}
+    plan = plan_of_cases(f"conform-{implementation.name}", implementation, PLAIN_CHANNEL, suite.file_size, faults)
+    with SweepProgress(printer.console, again, expected_failures={run.run_id for run in plan.runs}) as observe:
+        performed = perform_plan(Start(plan, results, again, guests=guests), observe)
+    if performed.interrupted:
+        printer.note(performed.summary)
+        raise typer.Exit(INTERRUPTED_STATUS)
+    runs = {run.permutation.channel_name: run_directory(results, run.run_id) for run in plan.runs}
+    return {name: finding_of(name, case, read_record(runs[name]), runs[name]) for name, case in cases.items()}
+
+
+def _write(name: str, suite: Suite, findings: list[Finding], results: Path, again: str) -> None:
+    """The page and the JUnit XML."""
+    from owlt.inputs.quantities import format_size
+    from owlt.orchestrator.checks.fault_cases import ladder_lines
+    from owlt.orchestrator.checks.suites import junit
+    from owlt.orchestrator.own_version import own_version
+    from owlt.reports.rendering import new_environment
+
+    results.mkdir(parents=True, exist_ok=True)
+    (results / JUNIT).write_bytes(junit(name, suite, findings))
+    open_cases = [
+        (each, ladder_lines(each.run), again)
+        for each in findings
+        if each.verdict in ("failed", "inconclusive") and each.run is not None
+    ]
+    page = (
+        new_environment()
+        .get_template("conformance.html")
+        .render(
+            implementation=name,
+            suite=suite,
+            findings=findings,
+            summary=_summary(findings),
+            open_cases=open_cases,
+            file_size=format_size(suite.file_size),
+            channel="250 ms and 1 Mbit/s each way",
+            version=own_version(),
+        )
+    )
+    (results / PAGE).write_text(page)
