@@ -1,0 +1,142 @@
+"""`owlt prove` and `owlt conform` on the CFDP endpoint, sound and with planted defects: each defect is found, with the
+smallest set of losses that shows it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.system.conftest import GUEST_PROJECT, PROJECT, require
+
+PROFILE = PROJECT / "profiles/implementations/cfdp.yaml"
+SUITE = """\
+title: two tests
+source: of the endpoint
+protocol: CFDP
+file_size: 2 kB
+cases:
+  metadata-lost:
+    purpose: the metadata are requested
+    reference: "4.6.4"
+    faults: [{direction: forward, packet: cfdp.metadata, occurrence: 1, action: drop}]
+    expected: delivered
+  last-ack-lost:
+    purpose: the acknowledgement of a Finished is repeated
+    reference: "4.7.2"
+    faults: [{direction: forward, packet: cfdp.ack-finished, occurrence: 1, action: drop}]
+    expected: delivered
+  nothing-hit:
+    purpose: a fault without effect is no test
+    reference: none
+    faults: [{direction: forward, packet: cfdp.eof, occurrence: 9, action: drop}]
+    expected: delivered
+  limit:
+    purpose: a parameter that it does not have
+    reference: none
+    expected: ends
+    parameters: {no_such_parameter: 1}
+"""
+
+
+def with_defect(defect: str, folder: Path) -> Path:
+    """A profile of the endpoint with a defect, in its own file."""
+    yaml = YAML()
+    profile: Any = yaml.load(PROFILE.read_text())
+    profile["name"] = f"cfdp-{defect}"
+    for side in ("sender", "receiver"):
+        command = profile[side]["command"]
+        program = f"{GUEST_PROJECT}/tests/system/programs/cfdp_with_defect.py"
+        profile[side]["command"] = [command[0], program, defect, *command[3:]]
+    path = folder / f"cfdp-{defect}.yaml"
+    with path.open("w") as file:
+        yaml.dump(profile, file)
+    return path
+
+
+def owlt(folder: Path, *words: str) -> tuple[int, Any]:
+    """The exit status of a command and what it printed as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-m", "owlt", *words, "--json"],
+        cwd=folder,
+        env={
+            "PYTHONPATH": str(PROJECT),
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": str(Path.home()),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernel(guest_kernel: Any) -> None:
+    require(guest_kernel, "the virtual-time kernel")
+
+
+def test_a_sound_endpoint_delivers_after_the_loss_of_any_packet(tmp_path: Path) -> None:
+    status, proof = owlt(tmp_path, "prove", str(with_defect("none", tmp_path)), "--file-size", "2 kB")
+    lost = [trial["lost"] for trial in proof["trials"]]
+
+    assert (status, proof["proven"], proof["counterexample"]) == (0, True, None)
+    assert lost[0] == []
+    assert sorted(name for (name,) in lost[1:]) == [
+        "forward #1 (metadata)",
+        "forward #2 (data)",
+        "forward #3 (data)",
+        "forward #4 (EOF)",
+        "forward #5 (ACK of Finished)",
+        "reverse #1 (ACK of EOF)",
+        "reverse #2 (Finished)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("defect", "losses", "counterexample"),
+    [
+        ("metadata-not-requested", 1, ["forward #1 (metadata)"]),
+        ("eof-not-repeated", 1, ["forward #4 (EOF)"]),
+        ("nak-not-repeated", 2, ["forward #2 (data)", "reverse #2 (NAK)"]),
+    ],
+)
+def test_a_planted_defect_is_found_with_the_fewest_losses_that_show_it(
+    tmp_path: Path, defect: str, losses: int, counterexample: list[str]
+) -> None:
+    profile = with_defect(defect, tmp_path)
+    status, proof = owlt(tmp_path, "prove", str(profile), "--losses", str(losses), "--file-size", "2 kB")
+    failed = [trial["lost"] for trial in proof["trials"] if trial["outcome"] != "completed"]
+
+    assert status == 1
+    assert counterexample in failed
+    assert min(map(len, failed)) == losses
+    channel = YAML(typ="safe").load(Path(tmp_path / proof["counterexample"]).read_text())
+    hit = [fault["occurrence"] for fault in channel["faults"]]
+    assert sum(len(each) if isinstance(each, list) else 1 for each in hit) == losses
+
+
+def test_a_suite_names_what_is_passed_failed_inconclusive_and_not_applicable(tmp_path: Path) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(SUITE)
+    profile = with_defect("metadata-not-requested", tmp_path)
+    status, found = owlt(tmp_path, "conform", str(profile), "--suite", str(suite))
+    (findings,) = found["findings"].values()
+    page = tmp_path / "results/conformance/cfdp-metadata-not-requested"
+    junit = ElementTree.parse(page / "junit.xml").getroot()
+
+    assert status == 1
+    assert {each["case"]: each["verdict"] for each in findings} == {
+        "metadata-lost": "failed",
+        "last-ack-lost": "passed",
+        "nothing-hit": "inconclusive",
+        "limit": "not applicable",
+    }
+    assert [junit.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "1"]
+    assert "cfdp.metadata #1 dropped" in (page / "index.html").read_text()
