@@ -4,6 +4,7 @@ smallest set of losses that shows it."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -65,11 +66,7 @@ def owlt(folder: Path, *words: str) -> tuple[int, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "owlt", *words, "--json"],
         cwd=folder,
-        env={
-            "PYTHONPATH": str(PROJECT),
-            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME": str(Path.home()),
-        },
+        env=os.environ | {"PYTHONPATH": str(PROJECT)},
         capture_output=True,
         text=True,
     )
@@ -118,6 +115,7 @@ def test_a_planted_defect_is_found_with_the_fewest_losses_that_show_it(
     assert counterexample in failed
     assert min(map(len, failed)) == losses
     channel = YAML(typ="safe").load(Path(tmp_path / proof["counterexample"]).read_text())
+    hit = [fault["occurrence"] for fault in channel["faults"]]
     hit = [fault["occurrence"] for fault in channel["faults"]]
     assert sum(len(each) if isinstance(each, list) else 1 for each in hit) == losses
 
