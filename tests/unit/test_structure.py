@@ -173,6 +173,7 @@ def test_only_the_dashboard_and_the_report_commands_know_the_reports() -> None:
         "commands/pairs.py",
         "commands/answer.py",
         "commands/compare.py",
+        "commands/conform.py",
         "commands/figure.py",
         "commands/channel.py",
         "commands/reproduce.py",
