@@ -14,21 +14,24 @@ from pathlib import Path
 
 from owlt.orchestrator.checks.fault_cases import Losses, SentPacket, case_name, sent_packets
 from owlt.orchestrator.planning.plan import Plan
-from owlt.results.record import Outcome, read_record
+from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import run_directory
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A set of losses and what became of the transfer. `lost` names the packets; `extra_rtts` is how much later than
-    without losses the file was delivered, in round trips, `extra_packets` how many packets more both hosts sent; None:
-    not delivered. `sent` are all packets of the run."""
+    """A set of losses and what became of the transfer.
+
+    `lost` names the packets. The file was delivered `delivered_s` after the launch, `extra_rtts` round trips later than
+    without losses, and both hosts sent `extra_packets` more; None: it was not. `sent` are all packets of the run.
+    """
 
     losses: Losses
     lost: tuple[str, ...]
     outcome: Outcome
     reason: str
     suspect: tuple[str, ...]
+    delivered_s: float | None
     extra_rtts: float | None
     extra_packets: int | None
     run: Path
@@ -63,27 +66,29 @@ def _trial(losses: Losses, results: Path, run_id: str, plan: Plan, base: Trial |
     record = read_record(directory)
     sent = tuple(sent_packets(directory)) if record.session else ()
     names = {packet.place: packet.text for packet in sent}
-    delivered_s = _delivered_s(record.started_at_ns, record.file_delivered_at_ns)
+    is_complete = record.outcome is Outcome.COMPLETED
+    delivered_s = _delivered_s(record) if is_complete else None
+    before_s = base.delivered_s if base else delivered_s
     rtt_s = next(run.rtt_s for run in plan.runs)
-    extra_s = delivered_s
-    if base is not None and delivered_s is not None:
-        first = read_record(base.run)
-        extra_s = delivered_s - (_delivered_s(first.started_at_ns, first.file_delivered_at_ns) or 0.0)
     return Trial(
         losses=losses,
         lost=tuple(names.get(place, place.text) for place in losses),
         outcome=record.outcome,
         reason=record.reason,
         suspect=tuple(record.suspect),
-        extra_rtts=extra_s / rtt_s if extra_s is not None and record.outcome is Outcome.COMPLETED else None,
-        extra_packets=len(sent) - len(base.sent) if base and record.outcome is Outcome.COMPLETED else None,
+        delivered_s=delivered_s,
+        extra_rtts=(delivered_s - before_s) / rtt_s if delivered_s is not None and before_s is not None else None,
+        extra_packets=len(sent) - len(base.sent if base else sent) if is_complete else None,
         run=directory,
         sent=sent,
     )
 
 
-def _delivered_s(started_at_ns: int | None, delivered_at_ns: int | None) -> float | None:
-    return None if started_at_ns is None or delivered_at_ns is None else (delivered_at_ns - started_at_ns) / 1e9
+def _delivered_s(record: RunRecord) -> float | None:
+    """From the launch until the receiver had the file."""
+    if record.started_at_ns is None or record.file_delivered_at_ns is None:
+        return None
+    return (record.file_delivered_at_ns - record.started_at_ns) / 1e9
 
 
 @dataclass(frozen=True)

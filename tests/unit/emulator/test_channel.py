@@ -195,7 +195,7 @@ def test_a_link_that_contradicts_itself_is_refused(link: Any, wanted: str) -> No
         ({"timeline": {"steps": [{"at": "1 s"}], "x": 1}}, "timeline.x: is not a known key; known: steps"),
         ({"timeline": {"steps": [{}]}}, "timeline.steps[0].at: is missing; add it (required: at)"),
         ({"timeline": {"steps": [{"at": "9000 h"}]}}, "timeline.steps[0].at: got '9000 h', expected at most 366 days"),
-        (5, "channel: got 5, expected keys and values: both, forward, reverse, timeline, bypass"),
+        (5, "channel: got 5, expected keys and values: both, forward, reverse, timeline, faults, fault_scope, bypass"),
         ({"both": 5}, "both: got 5, expected the keys of a link: delay, "),
     ],
 )

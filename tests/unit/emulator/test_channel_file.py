@@ -210,7 +210,7 @@ def test_a_value_that_cannot_be_made_is_refused_in_a_line(value: str) -> None:
 def test_a_key_that_is_none_of_a_profiles_is_answered_with_those_that_are() -> None:
     told = refusal("wormhole: {}")
 
-    assert told.endswith("known: both, forward, reverse, timeline, bypass, name, title, source")
+    assert told.endswith("known: both, forward, reverse, timeline, faults, fault_scope, bypass, name, title, source")
 
 
 @pytest.mark.parametrize(
