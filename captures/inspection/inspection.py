@@ -22,12 +22,14 @@ from owlt.captures.inspection.traces import Traces, trace_run
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.matches.clocks import ClockRelation, relate_clocks
 from owlt.captures.matches.delivery import Crossing
+from owlt.captures.matches.fault_hits import NamedHit, named_hits
 from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.icmp import PORT_CLOSED
 from owlt.captures.protocols.ladder import Rung, rungs
 from owlt.captures.protocols.messages import Message, stated_file_bytes
 from owlt.captures.protocols.tshark import NoDissection
 from owlt.captures.protocols.view import Exchange, ProtocolView, read_exchange, view
+from owlt.results.record import Faults
 
 COMPLETED = "completed"
 
@@ -40,6 +42,7 @@ class Case:
     `delay_ns` is of the channel, one way, where the links are not known. `outcome` is "completed", "failed" or another
     word for how the transfer is known to have ended, `reason` why; "" where only the packets are there. `beside` are
     further numbers to be shown with those of the packets, each with its name.
+    `faults` is what aimed faults of the channel hit.
     `two_clocks`: the captures were taken on two hosts; the receiver's times are then corrected, by the true
     one-way delays if these are known.
     """
@@ -59,6 +62,7 @@ class Case:
     outcome: str = ""
     reason: str = ""
     beside: Sequence[tuple[str, str]] = ()
+    faults: Faults | None = None
 
     @property
     def has_failed(self) -> bool:
@@ -103,7 +107,8 @@ class Inspection:
     """All results. `packets` has a row for each packet of the session (`accounting.packets`), `rungs` are the messages
     with their departures and arrivals. `exchange` and `view` are None, and `rungs` is empty, if the protocol could not
     be analysed; `clocks` is None if there is one clock. `notes` say so, each in a sentence. `left_out` states why the
-    summary has no goodput and no measure derived from it; "" if it has them, or if the file's size is not known."""
+    summary has no goodput and no measure derived from it; "" if it has them, or if the file's size is not known. `hits`
+    are the packets that aimed faults have hit."""
 
     summary: CaptureSummary
     packets: Table
@@ -114,6 +119,7 @@ class Inspection:
     clocks: ClockRelation | None
     notes: list[str]
     left_out: str = ""
+    hits: Sequence[NamedHit] = ()
 
 
 def inspect(
@@ -163,16 +169,19 @@ def inspect(
     hosts, frames, fate_of = (packets[name].tolist() for name in ("host", "frame", "fate"))
     fates = dict(zip(zip(hosts, frames, strict=True), fate_of, strict=True))
     notes += refusal_notes(exchange)
+    hits = named_hits(case.faults, crossing) if case.faults else []
+    actions = {(hit.host, hit.frame): hit.action for hit in hits}
     return Inspection(
         summary=summary,
         packets=packets,
         traces=_traces(crossing, accounts, exchange, case),
         exchange=exchange,
         view=protocol_view,
-        rungs=rungs(exchange.of_sender, exchange.of_receiver, crossing, fates) if exchange else [],
+        rungs=rungs(exchange.of_sender, exchange.of_receiver, crossing, fates, actions) if exchange else [],
         clocks=clocks,
         notes=notes,
         left_out=left_out,
+        hits=hits,
     )
 
 

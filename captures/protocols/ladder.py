@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from itertools import pairwise
@@ -41,7 +41,8 @@ class Rung:
 
     `is_damaged` says that the first copy differs in some bits; `fate` is that of a packet that did not arrive, as
     `inspection.tables.packet_rows` names it, "" if it is not known. "new data" carries bytes of the file that no
-    earlier message carried or, if their position is not known, any; "data again" others.
+    earlier message carried or, if their position is not known, any; "data again" others. `action` is what an aimed
+    fault did to it; "": none hit it.
     """
 
     message: Message
@@ -50,6 +51,7 @@ class Rung:
     is_damaged: bool
     kind: Kind
     fate: str = ""
+    action: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,16 +68,23 @@ Step = Rung | LeftOut
 
 Fates = Mapping[tuple[Host, int], str]
 """The fate of packets, by the host that sent them and their frame in the capture at its port."""
+Actions = Mapping[tuple[Host, int | None], str]
+"""What aimed faults did to packets, by the same."""
 
 
 def rungs(
-    sent: Sequence[Message], answered: Sequence[Message], crossing: Crossing, fates: Fates = MappingProxyType({})
+    sent: Sequence[Message],
+    answered: Sequence[Message],
+    crossing: Crossing,
+    fates: Fates = MappingProxyType({}),
+    actions: Actions = MappingProxyType({}),
 ) -> list[Rung]:
     """The rungs of the sender's messages (from its own capture) and of the receiver's (from its own), as they left."""
     coverage = Coverage()
     forward, reverse = crossing.ways
     rungs = _rungs_one_way(sent, forward, coverage, fates) + _rungs_one_way(answered, reverse, coverage, fates)
-    return sorted(rungs, key=lambda rung: rung.left_ns)
+    hit = [replace(rung, action=actions.get((rung.message.host, rung.message.frame), "")) for rung in rungs]
+    return sorted(hit, key=lambda rung: rung.left_ns)
 
 
 def _rungs_one_way(messages: Sequence[Message], way: OneWay, coverage: Coverage, fates: Fates) -> list[Rung]:

@@ -46,7 +46,7 @@ NO_TIMELINE_STATUS: dict[str, Any] = {
     "failure": "",
 }
 
-NO_FAULTS_STATUS: dict[str, Any] = {"faults": [], "hits": [], "held": 0.0, "failure": ""}
+NO_FAULTS_STATUS: dict[str, Any] = {"faults": [], "hits": [], "held": 0.0, "failure": "", "started_at_ns": "0"}
 TIMELINE_IS_RUNNING = "change: a timeline is running: call timeline_stop first"
 NO_TIMELINE = "timeline: the channel has none: configure a channel that has one"
 
@@ -236,10 +236,11 @@ class Emulator:
             return self._faults.status()
 
     def faults_status(self) -> dict[str, Any]:
-        """Return `faults`, each with the `fault` and its `action` as text, how many packets of its class it has `seen`
-        and how many `hits` it had; the first 10,000 `hits` one by one, each with the number of its `fault`, its
-        `direction` and `occurrence`, `at_ns` after the start, `frame_bytes` and the first bytes of the frame (`head`);
-        how many packets are `held`; and `failure`, "" if there is none.
+        """Return `faults`, each with the `fault`, its class of packets (`packet`) and its `action` as text, how many
+        packets of its class it has `seen` and how many `hits` it had; the first 10,000 `hits` one by one, each with the
+        number of its `fault`, its `direction` and `occurrence`, `at_ns` after the start, `frame_bytes` and the first
+        bytes of the frame (`head`); how many packets are `held`; `started_at_ns`, the start in ns since 1970 as text,
+        "0" before it; and `failure`, "" if there is none.
         """
         with self._lock:
             return NO_FAULTS_STATUS if self._faults is None else self._faults.status()

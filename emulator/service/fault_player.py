@@ -104,7 +104,7 @@ class FaultPlayer:
         self._overtaking: dict[int, int] = {}
         self._failure = ""
         self._stopped = False
-        self._started_ns = 0
+        self._started_ns = self._started_at_ns = 0
         self._thread: Thread | None = None
         self._purposes: list[_Purpose] = []
         self._stage_of_rule: list[AimStage] = []
@@ -149,7 +149,7 @@ class FaultPlayer:
         """Let packets be hit from now on. Can be called once."""
         if self._thread is not None:
             return
-        self._started_ns = time.monotonic_ns()
+        self._started_ns, self._started_at_ns = time.monotonic_ns(), time.time_ns()
         for number, purpose in enumerate(self._purposes):
             fault = self._faults[purpose.fault]
             if purpose.kind == "hit" and not fault.after:
@@ -159,16 +159,29 @@ class FaultPlayer:
 
     def status(self) -> dict[str, Any]:
         """For each fault how many packets of its class were counted and how many hit, the first hits one by one, how
-        many packets are held, and why it ended before its time ("": it did not). Numbers are doubles.
+        many packets are held, and why it ended before its time ("": it did not). Numbers are doubles; the start, in ns
+        since 1970, is text.
         """
         seen = self._seen()
         with self._lock:
             faults = [
-                {"fault": fault.text, "action": fault.action.text, "seen": float(seen[number]), "hits": float(hits)}
+                {
+                    "fault": fault.text,
+                    "packet": fault.packet,
+                    "action": fault.action.text,
+                    "seen": float(seen[number]),
+                    "hits": float(hits),
+                }
                 for number, (fault, hits) in enumerate(zip(self._faults, self._hit_counts, strict=True))
             ]
             held = sum(map(len, self._held.values())) + len(self._due)
-            return {"faults": faults, "hits": list(self._hits), "held": float(held), "failure": self._failure}
+            return {
+                "faults": faults,
+                "hits": list(self._hits),
+                "held": float(held),
+                "started_at_ns": str(self._started_at_ns),
+                "failure": self._failure,
+            }
 
     def counters(self) -> dict[str, dict[str, int]]:
         """By direction, what became of its packets: `packets` passed or were hit, `dropped_packets` were lost,

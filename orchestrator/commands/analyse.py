@@ -34,6 +34,8 @@ class Analysis:
     rows: Sequence[tuple[str, str]]
     """The numbers in words: name and value."""
     ledgers: Sequence[str] = ()
+    faults: Sequence[str] = ()
+    """What aimed faults did to packets, in words."""
     messages: Mapping[Host, Mapping[str, int]] = field(default_factory=dict)
     """The number of messages, by host and kind."""
     endings: Sequence[str] = ()
@@ -51,6 +53,7 @@ def print_analysis(printer: Printer, analysis: Analysis) -> None:
             "outcome": analysis.outcome,
             "suspect": list(dict.fromkeys(analysis.suspect)),
             "summary": analysis.summary,
+            "faults": analysis.faults,
             "messages": analysis.messages,
             "endings": analysis.endings,
             "notes": analysis.notes,
@@ -63,7 +66,7 @@ def print_analysis(printer: Printer, analysis: Analysis) -> None:
     for reason in dict.fromkeys(analysis.suspect):
         printer.text(f"suspect: {reason}", style="bold red")
     _print_rows(printer, analysis.rows)
-    for line in (*analysis.ledgers, *_message_lines(analysis.messages), *analysis.endings):
+    for line in (*analysis.ledgers, *analysis.faults, *_message_lines(analysis.messages), *analysis.endings):
         printer.text(line)
     for note in analysis.notes:
         printer.text(f"note: {note}")

@@ -208,7 +208,7 @@ def _written(
     title: str, inspection: Inspection, case: Case, tables: str, directory: Path, already_suspect: list[str]
 ) -> Analysis:
     """Write the page of a transfer whose two captures were inspected."""
-    from owlt.reports.sessions.run_numbers import ledger_line, number_rows, outcome_text
+    from owlt.reports.sessions.run_numbers import fault_rows, ledger_line, number_rows, outcome_text
     from owlt.reports.sessions.run_page import build_run_page, replaced_pages
 
     _make_directory(directory)
@@ -224,6 +224,7 @@ def _written(
         summary=summary,
         rows=number_rows(inspection, case),
         ledgers=[ledger_line(way, each) for way, each in ledgers if each.sent or each.unexplained_arrived],
+        faults=[text for _, text in fault_rows(inspection)],
         messages=inspection.view.counts if inspection.view else {},
         notes=inspection.notes,
         page=page,

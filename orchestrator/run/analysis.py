@@ -314,11 +314,14 @@ def expected_of(record: RunRecord) -> Expected:
 
 
 def links_of(record: RunRecord) -> Links:
-    """The links that delays of packets are compared with: the directions of a channel that do not vary."""
+    """The links that delays of packets are compared with: the directions of a channel that do not vary, and whose
+    packets no aimed fault delays."""
     channel = ChannelSpec.from_wire(record.channel or {})
     if record.channel is None or channel.timeline is not None:
         return NO_LINKS
-    return _steady_link(channel.forward), _steady_link(channel.reverse)
+    delayed = {fault.direction for fault in channel.faults if not fault.action.drop}
+    forward, reverse = _steady_link(channel.forward), _steady_link(channel.reverse)
+    return None if "forward" in delayed else forward, None if "reverse" in delayed else reverse
 
 
 def _steady_link(link: LinkSpec) -> Link | None:
@@ -464,6 +467,7 @@ def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
         outcome=record.outcome.value,
         reason=record.reason,
         beside=[*described(record.clock, record.machine_delay), *_refused(record)],
+        faults=record.faults,
     )
 
 

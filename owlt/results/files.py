@@ -114,6 +114,7 @@ class WrittenChannel(_FromFile):
     reverse: dict[str, Any] = {}
     bypass: bool = False
     timeline: Timeline | None = None
+    faults: list[dict[str, Any]] = []
 
 
 class Source(_FromFile):

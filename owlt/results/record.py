@@ -185,11 +185,13 @@ class HostTcp(BaseModel):
 
 
 class FaultCount(BaseModel):
-    """One aimed fault of the channel, its action, how many packets of its class passed, and how many of them it hit."""
+    """One aimed fault of the channel, its class of packets and its action, how many packets of the class passed, and
+    how many of them it hit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     fault: str
+    packet: str = "any"
     action: str
     seen: int
     hits: int
@@ -211,13 +213,15 @@ class FaultHit(BaseModel):
 
 class Faults(BaseModel):
     """What the aimed faults of the channel hit, as the emulator reports it: the first 10,000 hits, and how many packets
-    were held at the end. `failure` says why it ended before the run did; "": it did not."""
+    were held at the end. `started_at_ns` is the launch by the clock of the captures; 0: not known. `failure` says why
+    it ended before the run did; "": it did not."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     faults: list[FaultCount]
     hits: list[FaultHit]
     held: int = 0
+    started_at_ns: int = 0
     failure: str = ""
 
 

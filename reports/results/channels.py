@@ -217,10 +217,13 @@ _VARYING = {"jitter", "reordering", "up", "while_down"}
 
 
 def link_of(channel: WrittenChannel, way: str) -> Link | None:
-    """The delay, rate and overhead of a direction; None if it has no rate, or if it or its delay changes over time."""
+    """The delay, rate and overhead of a direction; None if it has no rate, if it or its delay changes over time, or if
+    aimed faults do more than drop packets."""
     written = channel.forward if way == "forward" else channel.reverse
     rate = written.get("rate", "unlimited")
     if channel.bypass or channel.timeline or rate in ("unlimited", "none") or _VARYING & set(written):
+        return None
+    if any(fault.get("direction") == way and fault.get("action") != "drop" for fault in channel.faults):
         return None
     return Link(
         written_delay_ns(written.get("delay", "0 s")),

@@ -165,6 +165,8 @@ def _fitting(begin: str, detail: str = "") -> str:
 
 
 def _fate(rung: Rung) -> str:
+    if rung.action:
+        return f" (fault: {rung.action})"
     if not rung.arrived_ns:
         return f" ({FATES.get(rung.fate, 'lost')})"
     return " (damaged)" if rung.is_damaged else ""
@@ -291,7 +293,7 @@ def _legend(canvas: Canvas, rungs: Sequence[Rung], has_title: bool) -> None:
     handles = [
         Line2D([], [], color=COLOURS[kind], linewidth=1.4, label=MEANINGS[kind]) for kind in COLOURS if kind in drawn
     ]
-    if any(_fate(rung) for rung in rungs):
+    if any(rung.is_damaged or not rung.arrived_ns for rung in rungs):
         cross = {"marker": "x", "markersize": 4.5, "linestyle": "none", "color": INK}
         handles.append(Line2D([], [], label="lost (midway) or damaged (at arrival)", **cross))  # type: ignore[arg-type]
     height = canvas.get_size_inches()[1]

@@ -14,6 +14,8 @@ from owlt.captures.inspection.inspection import Case, Inspection
 from owlt.reports.units import listed, number_text, rate_text, size_text
 
 Rows = list[tuple[str, str]]
+MOST_HITS = 100
+"""The most packets hit by aimed faults that are listed."""
 
 _UNKNOWN = "not known from its packets"
 _TERMS = ("corrupted", "unrecognised", "lost", "queue", "mtu", "in_flight", "undetermined", "unexplained_missing")
@@ -135,6 +137,16 @@ def ledger_rows(forward: Ledger, reverse: Ledger) -> list[tuple[str, str, str]]:
     ]
     is_balanced = not forward.unexplained and not reverse.unexplained
     return [*rows, ("unexplained", "0", "0")] if is_balanced else rows
+
+
+def fault_rows(inspection: Inspection) -> list[tuple[str, str]]:
+    """What aimed faults did to packets: the time since the session's first packet, and which packet it was; of many,
+    the first, and how many more there are."""
+    first_ns = inspection.summary.first_packet_ns
+    hits = inspection.hits
+    rows = [(_seconds(_since_first(hit.at_ns or None, first_ns)) or "", hit.text) for hit in hits[:MOST_HITS]]
+    more = len(hits) - len(rows)
+    return [*rows, ("", f"and {number_text(more)} more, in analysis.json")] if more else rows
 
 
 def background_text(counts: Mapping[str, int]) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from owlt.reports.rendering import new_environment
 from owlt.reports.replacing import replaced_files
 from owlt.reports.sessions.ladder import draw_ladder
 from owlt.reports.sessions.run_numbers import (
+    fault_rows,
     ledger_rows,
     message_rows,
     number_rows,
@@ -83,6 +85,7 @@ def run_json(title: str, inspection: Inspection, case: Case, suspect: list[str])
         "clocks": inspection.clocks.model_dump(mode="json") if inspection.clocks else None,
         "notes": inspection.notes,
         "suspect": suspect,
+        "faults": [asdict(hit) | {"text": hit.text} for hit in inspection.hits],
     }
 
 
@@ -157,6 +160,7 @@ def build_run_page(
         messages=message_rows(view.counts, view.wire_bytes) if view else [],
         termination=view.termination if view else [],
         ledger=ledger_rows(inspection.summary.ledger_forward, inspection.summary.ledger_reverse),
+        faults=fault_rows(inspection),
         files=["analysis.json", *write_tables(run_tables(inspection), directory, tables)],
     )
 
@@ -196,6 +200,7 @@ def build_one_side_page(title: str, inspection: OneSideInspection, case: Case, d
         messages=message_rows(message_counts(messages), message_bytes(messages)),
         termination=inspection.endings,
         ledger=[],
+        faults=[],
         files=["analysis.json", *write_tables(contents, directory, tables)],
     )
 

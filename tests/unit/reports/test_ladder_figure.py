@@ -111,6 +111,15 @@ def test_times_count_from_the_start_of_the_session_and_a_loss_has_its_cause() ->
     assert "(dropped, queue full)" in since_start
 
 
+def test_a_packet_that_an_aimed_fault_hit_is_marked_with_the_action() -> None:
+    delayed = replace(rung(1, "new data", 0), action="delayed by 5 s")
+    figure = draw_ladder([delayed, rung(2, "of the receiver", SECOND_NS)])
+    labels = [text.get_text() for text in figure.axes[0].texts[2:]]
+
+    assert ["(fault: delayed by 5 s)" in label for label in labels] == [True, False]
+    assert "lost" not in " ".join(text.get_text() for text in figure.legends[0].get_texts())
+
+
 def test_outages_are_drawn_where_they_are() -> None:
     steps = [rung(0, "new data", 0), rung(1, "new data", 4 * SECOND_NS)]
     (axes,) = draw_ladder(steps, "", 0, ChannelChanges(((1.0, 3.0), (40.0, 50.0)), (4.0,))).axes

@@ -185,6 +185,15 @@ def test_no_queue_is_computed_for_a_channel_that_changes() -> None:
     assert link_of(channel, "forward") is None
 
 
+def test_no_queue_is_computed_for_a_direction_whose_packets_an_aimed_fault_delays() -> None:
+    link = {"delay": "25 ms", "rate": "10 Mbit/s"}
+    faults = [{"direction": "forward", "action": {"delay": "1 s"}}, {"direction": "reverse", "action": "drop"}]
+    channel = WrittenChannel.model_validate({"forward": link, "reverse": link, "faults": faults})
+
+    assert link_of(channel, "forward") is None
+    assert link_of(channel, "reverse") == Link(25_000_000, 1e7)
+
+
 # Measures
 
 
