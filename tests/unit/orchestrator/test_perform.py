@@ -17,7 +17,7 @@ from owlt.emulator.faults import ChannelRefused
 from owlt.orchestrator.hosts.confinement import CANNOT_CONFINE, LEFT, NOT_CONFINED
 from owlt.orchestrator.hosts.host_clock import ClockReading, HostClocks, clock_of
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, RECEIVER_ADDRESS, TEST_INTERFACE, HostConditions
-from owlt.orchestrator.run.analysis import expected_of
+from owlt.orchestrator.run.analysis import expected_of, links_of
 from owlt.orchestrator.run.capturing import ring_bytes_for
 from owlt.orchestrator.run.staging import file_content
 from owlt.results.certificates import Certified
@@ -28,6 +28,7 @@ from tests.memory.files import Entry
 from tests.memory.host import MemoryHost
 from tests.memory.process import Process, printing
 from tests.memory.rig import MemoryRig
+from tests.unit.orchestrator import making
 from tests.unit.orchestrator.performing import COPY, PORT, Stage, send, take
 
 SIZE_BYTES = 100_000
@@ -1011,3 +1012,12 @@ def test_a_capture_at_a_host_without_tcpdump_aborts_the_run_and_says_where(stage
 
     assert (record.outcome, record.reason_code) == (Outcome.ABORTED, ReasonCode.CAPTURE)
     assert record.reason == "the capture at the receiver did not start: sh: 1: exec: tcpdump: not found"
+
+
+def test_packets_of_a_direction_that_an_aimed_fault_delays_are_not_compared_with_its_link() -> None:
+    link = {"delay": "25 ms", "rate": "10 Mbit/s"}
+    faults = [{"direction": "forward", "action": {"delay": "1 s"}}, {"direction": "reverse", "action": "drop"}]
+    forward, reverse = links_of(making.record(channel={"forward": link, "reverse": link, "faults": faults}))
+
+    assert forward is None
+    assert reverse == links_of(making.record(channel={"forward": link, "reverse": link}))[0]
