@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
@@ -90,6 +91,7 @@ def plan_of_cases(
     channel: ChannelSpec,
     file_size_bytes: int,
     cases: Mapping[str, Sequence[Fault]],
+    ip: int = 4,
 ) -> Plan:
     """One run of each case, on the clock exact, over a channel with its faults in addition."""
     sweep = Sweep.model_validate(
@@ -99,6 +101,7 @@ def plan_of_cases(
             "implementations": [implementation.name],
             "file_size": format_size(file_size_bytes),
             "channel": list(cases),
+            "ip": ip,
             "certify": False,
             "keep_captures": "headers",
         }
@@ -125,7 +128,7 @@ def sent_packets(run: Path) -> list[SentPacket]:
 
 
 def ladder_lines(run: Path) -> list[str]:
-    """The packets of a run, a line each, with what the faults did to them; the end is cut off if there are many."""
+    """The packets of a run, a line for those of one name in a row, and what the faults did; a long end is left out."""
     record = read_record(run)
     try:
         sent = sent_packets(run)
@@ -133,11 +136,13 @@ def ladder_lines(run: Path) -> list[str]:
         return [str(error)]
     start_ns = sent[0].at_ns if sent else 0
     arrows = {"forward": "sender   ->", "reverse": "receiver <-"}
+    alike = [list(group) for _, group in groupby(sent, lambda packet: (packet.place.direction, packet.name))]
     lines = [
-        f"{(packet.at_ns - start_ns) / 1e9:10.6f} s  {arrows[packet.place.direction]} {packet.name}"
-        for packet in sent[:MOST_LADDER_LINES]
+        f"{(group[0].at_ns - start_ns) / 1e9:10.6f} s  {arrows[group[0].place.direction]} {group[0].name}"
+        + (f", {len(group)} packets until {(group[-1].at_ns - start_ns) / 1e9:.6f} s" if len(group) > 1 else "")
+        for group in alike[:MOST_LADDER_LINES]
     ]
-    lines += [f"and {len(sent) - len(lines)} packets more"] if len(sent) > len(lines) else []
+    lines += [f"and {sum(map(len, left))} packets more" for left in [alike[MOST_LADDER_LINES:]] if left]
     faults = record.faults.faults if record.faults else []
     hits = record.faults.hits if record.faults else []
     for hit in hits[:MOST_LADDER_LINES]:

@@ -30,6 +30,7 @@ from owlt.orchestrator.commands.reproduce import reproduce
 from owlt.orchestrator.commands.rig import rig_app
 from owlt.orchestrator.commands.run import extend, plan, retry, run
 from owlt.orchestrator.commands.setup import setup
+from owlt.orchestrator.commands.shrink import shrink
 from owlt.orchestrator.commands.status import dashboard, status
 from owlt.orchestrator.commands.sweeps import schema, sweeps_app
 from owlt.orchestrator.commands.third_party import third_party_app
@@ -58,6 +59,7 @@ for name, function in (
     ("compare", compare),
     ("conform", conform),
     ("prove", prove),
+    ("shrink", shrink),
     ("figure", figure),
     ("dashboard", dashboard),
     ("analyse", analyse),

@@ -63,7 +63,7 @@ def prove(
 
     printer = Printer(as_json)
     implementation = with_parameters(find_implementation(name), parameter or [])
-    _require_repeatable(implementation)
+    require_repeatable(implementation)
     size_bytes = parsed("--file-size", file_size, parse_size_bytes)
     link = _channel(channel)
     results = real_root(PROOFS / implementation.name)
@@ -74,25 +74,28 @@ def prove(
     words += [word for each in parameter or [] for word in ("--parameter", each)]
     again = shlex.join(["owlt", "prove", *words, "--resume"])
     trials: list[Trial] = []
+    base: Trial | None = None
     sets: list[Losses] = [()]
     for level in range(losses + 1):
         if len(sets) > MOST_SETS:
             problem, fix = f"{len(sets):,} sets of {level} losses", "use a smaller file, or fewer losses"
             raise OwltError(Mistake.of("--losses", problem, f"at most {MOST_SETS:,}", fix))
-        found = _perform(printer, implementation, link, size_bytes, sets, results / str(level), guests, again, trials)
+        found = perform_sets(printer, implementation, link, size_bytes, sets, results / str(level), guests, again, base)
         trials += found
+        base = trials[0]
         if level == 0 and not found[0].is_delivered:
             break
         sets = [each for trial in found if trial.is_delivered for each in successors(trial)]
     verdict = verdict_of(trials)
-    example = _write_example(verdict, link, results) if verdict.counterexamples else None
+    failed = verdict.counterexamples
+    example = write_channel(failed[0], link, results / COUNTEREXAMPLE) if failed else None
     printer.json(_as_json(implementation.name, verdict, trials, results, example))
     for line in _lines(implementation.name, verdict, example):
         printer.text(line)
     raise typer.Exit(0 if verdict.is_proven else 1)
 
 
-def _require_repeatable(implementation: contract.Implementation) -> None:
+def require_repeatable(implementation: contract.Implementation) -> None:
     """Raise OwltError for an implementation whose packets are not the same in every run with the same losses."""
     if "exact" in implementation.clocks and not implementation.not_repeatable:
         return
@@ -114,7 +117,7 @@ def _channel(name: str | None) -> ChannelSpec:
     return channel
 
 
-def _perform(
+def perform_sets(
     printer: Printer,
     implementation: contract.Implementation,
     channel: ChannelSpec,
@@ -123,9 +126,11 @@ def _perform(
     results: Path,
     guests: int | None,
     again: str,
-    before: Sequence[Trial],
+    base: Trial | None = None,
+    ip: int = 4,
 ) -> list[Trial]:
-    """One run of each set of losses, in a results directory of their own; ends the command if it is interrupted."""
+    """One run of each set of losses, in a results directory of their own; ends the command if it is interrupted. `base`
+    is the trial without losses, with which they are compared."""
     from owlt.orchestrator.checks.fault_cases import case_name, drops, plan_of_cases
     from owlt.orchestrator.checks.proof import trials_of
     from owlt.orchestrator.commands.progress import SweepProgress
@@ -134,26 +139,24 @@ def _perform(
     if not sets:
         return []
     cases = {case_name(each): drops(each) for each in sets}
-    plan = plan_of_cases(f"prove-{implementation.name}", implementation, channel, file_size_bytes, cases)
+    plan = plan_of_cases(f"prove-{implementation.name}", implementation, channel, file_size_bytes, cases, ip)
     with SweepProgress(printer.console, again, expected_failures={run.run_id for run in plan.runs}) as observe:
         performed = perform_plan(Start(plan, results, again, guests=guests), observe)
     if performed.interrupted or not performed.is_complete:
         printer.note(performed.summary)
         raise typer.Exit(INTERRUPTED_STATUS if performed.interrupted else 1)
-    return trials_of(plan, results, sets, before[0] if before else None)
+    return trials_of(plan, results, sets, base)
 
 
-def _write_example(verdict: Verdict, channel: ChannelSpec, results: Path) -> Path:
-    """The smallest set of losses as a channel file."""
+def write_channel(trial: Trial, channel: ChannelSpec, path: Path) -> Path:
+    """Write a channel file that loses the packets of a trial."""
     from ruamel.yaml import YAML
 
     from owlt.orchestrator.checks.fault_cases import drops
 
-    trial = verdict.counterexamples[0]
     title = f"without {trial.text}"
     faults = (*channel.faults, *drops(trial.losses))
     written: Mapping[str, Any] = channel.model_copy(update={"faults": faults}).to_wire()
-    path = results / COUNTEREXAMPLE
     with path.open("w") as file:
         YAML().dump({"title": title, **written}, file)
     return path

@@ -138,3 +138,26 @@ def test_a_suite_names_what_is_passed_failed_inconclusive_and_not_applicable(tmp
     }
     assert [junit.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "1"]
     assert "cfdp.metadata #1 dropped" in (page / "index.html").read_text()
+
+
+def test_of_the_losses_of_a_failed_run_the_one_that_matters_is_left(tmp_path: Path) -> None:
+    sweep = {
+        "name": "lossy",
+        "seed": 4,
+        "implementations": ["cfdp"],
+        "parameters": {"cfdp": {"ack_limit": 1}},
+        "file_size": "50 kB",
+        "rate": "1 Mbit/s",
+        "delay": "250 ms",
+        "packet_error_rate": 0.15,
+        "repetitions": 3,
+        "certify": False,
+    }
+    (tmp_path / "sweep.yaml").write_text(json.dumps(sweep))
+    owlt(tmp_path, "run", "sweep.yaml", "--results", "lossy", "--no-report")
+    failed = "lossy/runs/cfdp_50kB_1Mbps_250ms_per0.15_r3"
+    status, shrunk = owlt(tmp_path, "shrink", failed)
+
+    assert status == 0
+    assert shrunk["losses"] > 1
+    assert [each.partition(" (")[2] for each in shrunk["left"]] == ["EOF)"]

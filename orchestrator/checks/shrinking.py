@@ -1,0 +1,110 @@
+"""From the losses of a run to the fewest of them that still have the same effect: delta debugging (Zeller and
+Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software Engineering 28(2), 2002).
+
+The n-th packet of a direction is another one if earlier losses are left out, because these change what is sent. So the
+result is a set of losses that has the effect, and of which none can be left out; it need not be the smallest of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.captures.accounting.summary import CaptureSummary, load_summary, read_both
+from owlt.captures.frames.columns import by_time
+from owlt.captures.matches.delivery import INTACT
+from owlt.captures.matches.matching import match_captures
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.mistake import Mistake
+from owlt.inputs.mistake import Place as InFile
+from owlt.orchestrator.checks.fault_cases import DIRECTIONS, Losses, Place
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.run.analysis import case_of_run
+
+_RANDOM = (
+    "jitter",
+    "reordering",
+    "packet_error_rate",
+    "bit_error_rate",
+    "pattern",
+    "coding",
+    "loss",
+    "duplication_rate",
+)
+"""The fields of a link with random or listed effects."""
+
+
+def losses_of(run: Path) -> Losses:
+    """The packets of a run that did not arrive, or arrived damaged, in the order in which they were sent.
+
+    Raises OwltError for a run without captures, or whose packets a queue or an MTU dropped: these are not numbered as
+    faults number them. OSError.
+    """
+    _, case = case_of_run(run)
+    summary = load_summary(run)
+    _require_no_drops(run, summary)
+    crossing = match_captures(*read_both(*(run / capture for capture in CAPTURES)), case.session)
+    found: list[tuple[int, Place]] = []
+    for direction, way in zip(DIRECTIONS, crossing.ways, strict=True):
+        delivery = way.delivery
+        rows = by_time(way.near, delivery.near)
+        hit = {*delivery.lost.tolist(), *delivery.sent[delivery.flipped_bit != INTACT].tolist()}
+        found += [
+            (int(way.near.time_ns[row]), Place(direction, number))
+            for number, row in enumerate(rows.tolist(), start=1)
+            if row in hit
+        ]
+    return tuple(place for _, place in sorted(found))
+
+
+def _require_no_drops(run: Path, summary: CaptureSummary | None) -> None:
+    ledgers = (summary.ledger_forward, summary.ledger_reverse) if summary else ()
+    if any(each and each.queue + each.mtu for each in ledgers):
+        problem = "a queue or an MTU dropped packets, not only the link's errors"
+        raise OwltError(Mistake(problem, "a run whose packets were lost by errors", where=InFile(str(run))))
+
+
+def without_random_effects(channel: ChannelSpec) -> ChannelSpec:
+    """The channel with its delays, rates and timeline, and without errors, jitter and aimed faults."""
+    defaults = {name: LinkSpec.model_fields[name].default for name in (*_RANDOM, "seed")}
+
+    def calm(link: LinkSpec) -> LinkSpec:
+        return link.model_copy(update=defaults)
+
+    timeline = channel.timeline and channel.timeline.model_copy(
+        update={
+            "steps": tuple(
+                step.model_copy(update={"forward": calm(step.forward), "reverse": calm(step.reverse)})
+                for step in channel.timeline.steps
+            )
+        }
+    )
+    changed = {"forward": calm(channel.forward), "reverse": calm(channel.reverse), "timeline": timeline}
+    return channel.model_copy(update=changed | {"faults": (), "fault_scope": ""})
+
+
+def shrink(losses: Losses) -> Generator[list[Losses], Sequence[bool], Losses]:
+    """Yield sets of losses to try, all at once; is sent for each whether it still has the effect. Returns the set that
+    is left, of which no loss can be left out."""
+    parts = 2
+    while len(losses) > 1:
+        pieces = _pieces(losses, parts)
+        complements = [tuple(each for each in losses if each not in piece) for piece in pieces] if parts > 2 else []
+        has_effect = yield [*pieces, *complements]
+        kept = next((each for each, has in zip([*pieces, *complements], has_effect, strict=True) if has), None)
+        if kept is not None:
+            parts = 2 if kept in pieces else max(parts - 1, 2)
+            losses = kept
+        elif parts >= len(losses):
+            break
+        else:
+            parts = min(2 * parts, len(losses))
+    return losses
+
+
+def _pieces(losses: Losses, parts: int) -> list[Losses]:
+    bounds = [len(losses) * number // parts for number in range(parts + 1)]
+    return [losses[begin:end] for begin, end in pairwise(bounds)]
