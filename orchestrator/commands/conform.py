@@ -38,9 +38,9 @@ def conform(
     guests: Guests = None,
     as_json: Json = False,
 ) -> None:
-    """Perform fault and interoperability tests: lose, duplicate or reorder certain packets.
+    """Perform the fault and interoperability tests of a protocol.
 
-    Each test is one short transfer in the virtual rig. Runs, page and JUnit XML stay in results/conformance/NAME.
+    Certain packets are lost, duplicated or reordered. Each test is one short transfer in the virtual rig. Runs, page and JUnit XML stay in results/conformance/NAME.
 
     Exit status: 0 if all tests are passed, 1 if not.
     """

@@ -48,10 +48,11 @@ def prove(
     guests: Guests = None,
     as_json: Json = False,
 ) -> None:
-    """Lose every packet of a short transfer, and every set of up to COUNT packets.
+    """Lose every packet of a short transfer, and every set of packets.
 
-    Each set is one run in the virtual rig, on the exact clock. What is sent after a loss can be lost too. The runs stay
-    in results/proofs/NAME; if the file is not delivered, also a channel file that repeats the smallest set.
+    The sets have up to COUNT packets. Each is one run in the virtual rig, on the exact clock. What is sent after a loss
+    can be lost too. The runs stay in results/proofs/NAME; if the file is not delivered, also a channel file that
+    repeats the smallest set.
 
     Exit status: 0 if the file is delivered after every set, 1 if not.
     """

@@ -81,6 +81,9 @@ class RememberingEmulator(Emulator):
         self.made.append("faults_start")
         return NO_FAULTS_STATUS
 
+    def faults_status(self) -> Any:
+        return NO_FAULTS_STATUS
+
     def timeline_stop(self) -> Any:
         self.made.append("timeline_stop")
         return STATUS

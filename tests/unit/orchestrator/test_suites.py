@@ -1,0 +1,102 @@
+"""Suites of fault tests: every one that comes with owlt, and the verdict on a case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from owlt.orchestrator.checks.suites import SUITES, Suite, SuiteCase, find_suite, finding_of, in_case, junit
+from owlt.orchestrator.errors import NotFound, ProfileError
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.results.record import FaultCount, Faults, Outcome
+from tests.unit.conftest import run_record as recorded
+
+CASE = {"purpose": "to test", "reference": "1", "expected": "delivered"}
+
+
+def case(**changes: object) -> SuiteCase:
+    return SuiteCase.model_validate(CASE | changes)
+
+
+@pytest.mark.parametrize("path", sorted(SUITES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_suite_that_comes_with_owlt_is_that_of_its_protocol(path: Path) -> None:
+    suite = find_suite("", find_suite(path.stem, "").protocol)
+
+    assert suite.protocol.lower() == path.stem
+    assert not suite.cases["no-fault"].faults
+    assert all(each.faults for name, each in suite.cases.items() if name != "no-fault")
+
+
+def test_a_suite_that_does_not_exist_is_named_with_the_nearest() -> None:
+    with pytest.raises(NotFound, match="did you mean cfdp"):
+        find_suite("cfpd", "")
+    with pytest.raises(NotFound, match="there is no suite for UFTP"):
+        find_suite("", "UFTP")
+
+
+def test_a_mistake_in_a_suite_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "suite.yaml"
+    path.write_text(
+        "title: t\nsource: s\nprotocol: CFDP\nfile_size: 2 kB\ncases:\n"
+        "  one: {purpose: p, reference: r, expected: delivered, faults: [{direction: up, action: drop}]}\n"
+    )
+    with pytest.raises(ProfileError, match=r"suite.yaml:6: cases.one.faults") as refused:
+        find_suite(str(path), "")
+    assert "forward" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("expected", "outcome", "verdict"),
+    [
+        ("delivered", Outcome.COMPLETED, "passed"),
+        ("delivered", Outcome.FAILED, "failed"),
+        ("delivered", Outcome.TIMED_OUT, "failed"),
+        ("delivered", Outcome.CORRUPT, "failed"),
+        ("delivered", Outcome.ABORTED, "inconclusive"),
+        ("delivered", Outcome.UNSUPPORTED, "inconclusive"),
+        ("ends", Outcome.FAILED, "passed"),
+        ("ends", Outcome.COMPLETED, "passed"),
+        ("ends", Outcome.TIMED_OUT, "failed"),
+        ("ends", Outcome.CORRUPT, "failed"),
+    ],
+)
+def test_the_verdict_follows_from_the_outcome(expected: str, outcome: Outcome, verdict: str) -> None:
+    assert finding_of("one", case(expected=expected), recorded(outcome=outcome), None).verdict == verdict
+
+
+def test_a_fault_that_hit_nothing_is_no_test() -> None:
+    faults = Faults(faults=[FaultCount(fault="cfdp.eof #9", action="dropped", seen=1, hits=0)], hits=[])
+    finding = finding_of("one", case(), recorded(outcome=Outcome.COMPLETED, faults=faults), None)
+
+    assert finding.verdict == "inconclusive"
+    assert "cfdp.eof #9" in finding.observed
+
+
+def test_a_case_with_parameters_that_an_implementation_does_not_have_is_not_applicable() -> None:
+    cfdp = find_implementation("cfdp")
+    changed = in_case(cfdp, case(parameters={"ack_limit": 3}))
+
+    assert changed is not None
+    assert changed.parameters["ack_limit"] == 3
+    assert in_case(cfdp, case(parameters={"no_such": 3})) is None
+    assert finding_of("one", case(parameters={"no_such": 3}), None, None).verdict == "not applicable"
+
+
+def test_the_parameter_of_a_case_is_given_to_each_side_of_a_pair_that_has_it() -> None:
+    changed = in_case(find_implementation("cfdp-to-pycfdp"), case(parameters={"ack_limit": 3}))
+
+    assert changed is not None
+    assert {name: value for name, value in changed.parameters.items() if name.endswith("ack_limit")} == {
+        "sender.ack_limit": 3,
+        "receiver.ack_limit": 3,
+    }
+
+
+def test_junit_has_no_characters_that_xml_cannot_have() -> None:
+    suite = Suite(title="t", source="s", protocol="P", file_size="2 kB", cases={"one": case()})  # type: ignore[arg-type]
+    finding = finding_of("one", case(), recorded(outcome=Outcome.FAILED, reason="\x1b[31m<&>\x00"), None)
+    (test,) = ElementTree.fromstring(junit("x", suite, [finding]))
+
+    assert test[0].get("message") == "failed: ?[31m<&>?"
