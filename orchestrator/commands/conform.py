@@ -40,7 +40,8 @@ def conform(
 ) -> None:
     """Perform the fault and interoperability tests of a protocol.
 
-    Certain packets are lost, duplicated or reordered. Each test is one short transfer in the virtual rig. Runs, page and JUnit XML stay in results/conformance/NAME.
+    Certain packets are lost, duplicated or reordered. Each test is one short transfer in the virtual rig. Runs, page
+    and JUnit XML stay in results/conformance/NAME.
 
     Exit status: 0 if all tests are passed, 1 if not.
     """

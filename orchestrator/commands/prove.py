@@ -48,7 +48,7 @@ def prove(
     guests: Guests = None,
     as_json: Json = False,
 ) -> None:
-    """Lose every packet of a short transfer, and every set of packets.
+    """Lose every packet and every set of packets of a transfer.
 
     The sets have up to COUNT packets. Each is one run in the virtual rig, on the exact clock. What is sent after a loss
     can be lost too. The runs stay in results/proofs/NAME; if the file is not delivered, also a channel file that

@@ -11,7 +11,7 @@ from owlt.orchestrator.checks.suites import SUITES, Suite, SuiteCase, find_suite
 from owlt.orchestrator.errors import NotFound, ProfileError
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.results.record import FaultCount, Faults, Outcome
-from tests.unit.conftest import run_record as recorded
+from tests.unit.orchestrator.making import record as recorded
 
 CASE = {"purpose": "to test", "reference": "1", "expected": "delivered"}
 
