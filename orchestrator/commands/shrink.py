@@ -34,8 +34,9 @@ def shrink(
 ) -> None:
     """Find the fewest losses of a run that still have its effect.
 
-    The effect is that the file is not delivered, or late. The transfer is repeated without random effects, and with a part of its losses, until none can be left out. The runs
-    stay in results/shrunk/NAME, with a channel file that repeats the losses that are left.
+    The effect is that the file is not delivered, or late. The transfer is repeated without random effects, and with a
+    part of its losses, until none can be left out. The runs stay in results/shrunk/NAME, with a channel file that
+    repeats the losses that are left.
 
     Exit status: 0 if they are found, 1 if the losses of the run do not have the effect alone.
     """
