@@ -55,6 +55,12 @@ def successors(trial: Trial) -> list[Losses]:
     return [(*trial.losses, place) for place in places[after:]]
 
 
+def places_of(trial: Trial) -> tuple[int, ...]:
+    """The places of the lost packets in the order in which the run sent them, from 0."""
+    order = {packet.place: number for number, packet in enumerate(trial.sent)}
+    return tuple(order[place] for place in trial.losses)
+
+
 def trials_of(plan: Plan, results: Path, sets: Iterable[Losses], base: Trial | None) -> list[Trial]:
     """What became of each set of losses, all of which are recorded; `base` is the run without losses, None for that."""
     run_ids = {run.permutation.channel_name: run for run in plan.runs}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from owlt.orchestrator.checks.proof import Trial, Verdict
 
 PROOFS = Path("results", "proofs")
-COUNTEREXAMPLE = "counterexample.yaml"
+COUNTEREXAMPLE, PAGE = "counterexample.yaml", "index.html"
 MOST_SETS = 20_000
 """Sets of losses of one size: more would take days, and are refused."""
 MOST_PRINTED = 10
@@ -91,7 +91,9 @@ def prove(
     failed = verdict.counterexamples
     example = write_channel(failed[0], link, results / COUNTEREXAMPLE) if failed else None
     printer.json(_as_json(implementation.name, verdict, trials, results, example))
-    for line in _lines(implementation.name, verdict, example):
+    lines = _lines(implementation.name, verdict, example)
+    page = _write_page(implementation.name, lines, verdict, trials, results, file_size, channel)
+    for line in [*lines, f"report: {page}"]:
         printer.text(line)
     raise typer.Exit(0 if verdict.is_proven else 1)
 
@@ -163,13 +165,56 @@ def write_channel(trial: Trial, channel: ChannelSpec, path: Path) -> Path:
     return path
 
 
+def _write_page(
+    name: str,
+    lines: Sequence[str],
+    verdict: Verdict,
+    trials: Sequence[Trial],
+    results: Path,
+    file_size: str,
+    channel: str | None,
+) -> Path:
+    """The page of a proof, with its figure."""
+    from owlt.orchestrator.checks.fault_cases import ladder_lines
+    from owlt.orchestrator.checks.proof import places_of
+    from owlt.orchestrator.own_version import own_version
+    from owlt.reports.drawing.channel import save_channel
+    from owlt.reports.drawing.loss_map import Cost, draw_losses
+    from owlt.reports.rendering import new_environment
+
+    title = f"{name}: every loss of up to {_packets(verdict.most_losses)}"
+    costs = [Cost(places_of(trial), trial.extra_rtts) for trial in trials if trial.losses]
+    save_channel(draw_losses(costs, [packet.text for packet in trials[0].sent], title), results / "losses.svg")
+    lossy = [trial for trial in trials if trial.losses and trial.extra_rtts is not None]
+    page = results / PAGE
+    page.write_text(
+        new_environment()
+        .get_template("proof.html")
+        .render(
+            title=title,
+            lines=lines,
+            version=own_version(),
+            file_size=file_size,
+            channel=channel or "250 ms and 1 Mbit/s each way",
+            ladders=[(trial, ladder_lines(trial.run)) for trial in verdict.counterexamples[:MOST_PRINTED]],
+            slowest=sorted(lossy, key=lambda trial: -(trial.extra_rtts or 0.0))[:MOST_PRINTED],
+        )
+    )
+    return page
+
+
+def _packets(count: int) -> str:
+    return f"{count} packets" if count > 1 else "1 packet"
+
+
 def _lines(name: str, verdict: Verdict, example: Path | None) -> list[str]:
     """The verdict in words."""
     runs = f"{verdict.trials} runs" if verdict.trials > 1 else "1 run"
-    most = f"{verdict.most_losses} packets" if verdict.most_losses > 1 else "1 packet"
     lines = []
     if verdict.is_proven:
-        lines.append(f"{name}: the file is delivered after every loss of up to {most} ({runs})")
+        lines.append(
+            f"{name}: the file is delivered after every loss of up to {_packets(verdict.most_losses)} ({runs})"
+        )
     else:
         first = verdict.counterexamples[0]
         lost = f"if {first.text} is lost" if len(first.losses) == 1 else f"if {first.text} are lost"

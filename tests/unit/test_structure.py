@@ -176,6 +176,7 @@ def test_only_the_dashboard_and_the_report_commands_know_the_reports() -> None:
         "commands/conform.py",
         "commands/figure.py",
         "commands/channel.py",
+        "commands/prove.py",
         "commands/reproduce.py",
         "planning/repetitions.py",
         "sweep/report.py",
