@@ -235,7 +235,7 @@ class Action(Value):
     def _check_one(self) -> Self:
         fields = type(self).model_fields.items()
         if sum(getattr(self, name) != field.default for name, field in fields) != 1:
-            raise unexpected(f"drop, or one of {', '.join(_action_keys())}")
+            raise unexpected(EXPECTED_ACTION)
         return self
 
     @model_serializer(mode="wrap")
@@ -266,8 +266,7 @@ _ACTION_TEXTS = {
 }
 
 
-def _action_keys() -> list[str]:
-    return [f"{{{key}: ...}}" for key in _ACTION_TEXTS if key != "drop"]
+EXPECTED_ACTION = f"drop, or one of {', '.join(f'{{{key}: ...}}' for key in _ACTION_TEXTS if key != 'drop')}"
 
 
 class Fault(Aim):

@@ -109,7 +109,8 @@ def _compiled(expression: str, packet: str) -> bytes:
     try:
         if library.pcap_compile(handle, ctypes.byref(program), expression.encode(), 1, _NO_NETMASK):
             said = library.pcap_geterr(handle).decode(errors="replace")
-            raise Invalid(Mistake(f"{got(packet)}: libpcap: {said}", "an expression of pcap-filter(7)"))
+            problem, fix = f"{got(packet)}: libpcap: {said}", "'owlt channel packets' lists the named classes"
+            raise Invalid(Mistake(problem, "a class of packets, any, or an expression of pcap-filter(7)", fix))
         if program.length > _MOST_INSTRUCTIONS:
             problem = f"got an expression of {program.length:,} instructions"
             raise Invalid(Mistake(problem, f"at most {_MOST_INSTRUCTIONS:,}", "use a simpler one"))

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
-from owlt.emulator.channel.aimed_fault import MOST_FAULTS, Fault, check_faults
+from owlt.emulator.channel.aimed_fault import EXPECTED_ACTION, MOST_FAULTS, Action, Aim, Fault, check_faults
 from owlt.emulator.channel.link import LinkSpec, key_of
 from owlt.emulator.channel.loss_models import FourState, GilbertElliott
 from owlt.emulator.channel.text import FORM, QUEUE_UNITS, Moment, Value, as_written, expected_value, parse_list
@@ -242,8 +242,11 @@ _KINDS: dict[object, type[Value]] = {
     },
     "gilbert_elliott": GilbertElliott,
     "four_state": FourState,
+    "action": Action,
+    "hold_until_packet": Aim,
 }
 """The model of the value of a key, or of a loss model by its name."""
+_KINDS_IN_LISTS: dict[object, type[Value]] = {"steps": Step, "faults": Fault}
 
 
 def _mistakes(error: ErrorDetails) -> Iterable[Mistake]:
@@ -270,6 +273,8 @@ def _expected(error: ErrorDetails) -> str:
     if kind == "extra_forbidden":  # `both`, which stays only if its value is no mapping
         return f"the keys of a link: {', '.join(_keys(LinkSpec))}"
     if kind in ("model_type", "model_attributes_type"):
+        if _kind_at(at) is Action:
+            return EXPECTED_ACTION
         return f"keys and values: {_LOSS_KEYS if at[-1:] == ('loss',) else ', '.join(_keys(_kind_at(at)))}"
     if kind == "union_tag_invalid":
         return _LOSS_MODELS
@@ -286,7 +291,7 @@ def _kind_at(path: tuple[object, ...]) -> type[Value]:
     """The model that holds the keys at a path: a channel, a link, a step or another value with keys."""
     if not path:
         return ChannelSpec
-    return _KINDS.get(path[-1], Step if path[-2:-1] == ("steps",) else ChannelSpec)
+    return _KINDS.get(path[-1], _KINDS_IN_LISTS.get(path[-2], ChannelSpec) if len(path) > 1 else ChannelSpec)
 
 
 def _keys(kind: type[Value]) -> tuple[str, ...]:

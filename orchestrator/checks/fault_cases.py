@@ -146,8 +146,6 @@ def ladder_lines(run: Path) -> list[str]:
     faults = record.faults.faults if record.faults else []
     hits = record.faults.hits if record.faults else []
     for hit in hits[:MOST_LADDER_LINES]:
-        class_text = faults[hit.fault].fault.rpartition(" ")[0]
-        lines.append(
-            f"{hit.at_ns / 1e9:10.6f} s after the launch: {class_text} #{hit.occurrence} {faults[hit.fault].action}"
-        )
+        fault = faults[hit.fault]
+        lines.append(f"{hit.at_ns / 1e9:10.6f} s after the launch: {fault.fault}: #{hit.occurrence} {fault.action}")
     return lines

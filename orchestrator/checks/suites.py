@@ -6,9 +6,9 @@ A case is one short transfer. Its verdict follows from the record of its run; a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from xml.etree import ElementTree
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -18,7 +18,7 @@ from owlt.agents.contract import pairs
 from owlt.agents.contract.implementation import Implementation, Parameter
 from owlt.emulator.channel.aimed_fault import Fault
 from owlt.inputs.axis_values import Size
-from owlt.inputs.mistake import Mistake, did_you_mean
+from owlt.inputs.mistake import Invalid, Mistake, Place, did_you_mean
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.errors import NotFound, ProfileError
 from owlt.orchestrator.planning.plan import faults_of
@@ -35,6 +35,14 @@ _MET: Mapping[Expected, tuple[Outcome, ...]] = {
 """The outcomes of runs with which an expectation is met."""
 
 
+def _faults(written: Any) -> tuple[Fault, ...]:
+    """The faults of a case. Raises Invalid, with keys below `faults`."""
+    try:
+        return faults_of(written)
+    except Invalid as wrong:
+        raise Invalid(*(replace(each, where=Place(key=each.where.key[1:])) for each in wrong.mistakes)) from None
+
+
 class SuiteCase(BaseModel):
     """One test: what it is for, the section of the specification, the faults, and what is expected."""
 
@@ -42,7 +50,7 @@ class SuiteCase(BaseModel):
 
     purpose: Annotated[str, Field(description="what the implementation has to do")]
     reference: Annotated[str, Field(description="section of the specification")]
-    faults: Annotated[tuple[Fault, ...], BeforeValidator(lambda written: faults_of(written))] = ()
+    faults: Annotated[tuple[Fault, ...], BeforeValidator(lambda written: _faults(written))] = ()
     expected: Annotated[
         Expected, Field(description="delivered: the file; ends: both programs end by themselves within the time limit")
     ]

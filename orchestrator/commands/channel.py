@@ -374,6 +374,10 @@ def _print_channel(printer: Printer, channel: ChannelSpec) -> None:
     if rows := step_rows(channel):
         printer.text()
         printer.table(("from", "forward changes to", "reverse changes to"), rows)
+    if channel.faults:
+        printer.text()
+        faults = [(fault.direction, fault.text, fault.action.text) for fault in channel.faults]
+        printer.table(("aimed faults", "packets", "action"), faults)
 
 
 def _print_certificate(printer: Printer, certificate: dict[str, Any]) -> None:

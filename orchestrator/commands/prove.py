@@ -157,7 +157,7 @@ def write_channel(trial: Trial, channel: ChannelSpec, path: Path) -> Path:
 
     from owlt.orchestrator.checks.fault_cases import drops
 
-    title = f"without {trial.text}"
+    title = _lost(trial) if trial.losses else trial.text
     faults = (*channel.faults, *drops(trial.losses))
     written: Mapping[str, Any] = channel.model_copy(update={"faults": faults}).to_wire()
     with path.open("w") as file:
@@ -217,19 +217,24 @@ def _lines(name: str, verdict: Verdict, example: Path | None) -> list[str]:
         )
     else:
         first = verdict.counterexamples[0]
-        lost = f"if {first.text} is lost" if len(first.losses) == 1 else f"if {first.text} are lost"
-        lines.append(f"{name}: the file is not delivered {lost if first.losses else 'even without a loss'} ({runs})")
+        lost = f"if {_lost(first)}" if first.losses else "even without a loss"
+        lines.append(f"{name}: the file is not delivered {lost} ({runs})")
         lines += [
             f"  {trial.text}: {trial.outcome}{f': {trial.reason}' if trial.reason else ''}"
             f"{''.join(f'; suspect: {each}' for each in trial.suspect)}"
             for trial in verdict.counterexamples[:MOST_PRINTED]
         ]
         lines += [f"  and {left} more" for left in [len(verdict.counterexamples) - MOST_PRINTED] if left > 0]
-        lines += [f"its run: {first.run}", f"a channel file that repeats it: {example}"]
+        lines += [f"its run: {first.run}", f"a channel file that repeats it, with the same file size and parameters: {example}"]
     if verdict.worst is not None:
         worst = verdict.worst
-        lines.append(f"the slowest delivery needs {worst.extra_rtts:.2f} round trips more, without {worst.text}")
+        lines.append(f"the slowest delivery needs {worst.extra_rtts:.2f} round trips more, if {_lost(worst)}")
     return lines
+
+
+def _lost(trial: Trial) -> str:
+    """Which packets are lost, in words, such as "forward #5 (EOF) is lost"; the trial has losses."""
+    return f"{trial.text} {'is' if len(trial.losses) == 1 else 'are'} lost"
 
 
 def _as_json(

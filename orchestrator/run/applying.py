@@ -99,8 +99,8 @@ def _note_faults(setting: Setting, result: RunResult) -> None:
     result.faults = Faults.model_validate(setting.rig.channel.faults_status())
     for fault in result.faults.faults:
         if not fault.hits:
-            passed = f"{fault.seen} packets of its class passed" if fault.seen else "no packet of its class passed"
-            result.suspect.append(f"the fault {fault.fault} hit nothing: {passed}")
+            seen = {0: "no packet", 1: "1 packet"}.get(fault.seen, f"{fault.seen} packets")
+            result.suspect.append(f"the fault {fault.fault} hit nothing: {seen} of its class passed")
     if result.faults.failure:
         result.suspect.append(f"the channel's faults broke off: {result.faults.failure}")
 

@@ -83,8 +83,8 @@ class Interrupts:
 MOST_UNCERTIFIED = 3
 """The most channels with a timeline that the summary names."""
 UNSUPPORTED_TEXT = (
-    "the emulator's kernel does not support their channels: repeating them changes nothing; use another kernel there "
-    "(the reasons in the records name what is missing), or leave these cells out with 'exclude' in the sweep"
+    "the emulator's kernel does not support their channels: repeating them changes nothing until it has what the "
+    "reasons in the records name; provide that, or leave these cells out with 'exclude' in the sweep"
 )
 BeginObserving = Callable[[Plan, set[str]], Observe]
 """Gets the plan and the runs that were done before; returns what observes every event."""
