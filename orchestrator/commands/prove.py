@@ -225,7 +225,8 @@ def _lines(name: str, verdict: Verdict, example: Path | None) -> list[str]:
             for trial in verdict.counterexamples[:MOST_PRINTED]
         ]
         lines += [f"  and {left} more" for left in [len(verdict.counterexamples) - MOST_PRINTED] if left > 0]
-        lines += [f"its run: {first.run}", f"a channel file that repeats it, with the same file size and parameters: {example}"]
+        lines.append(f"its run: {first.run}")
+        lines.append(f"a channel file that repeats it, with the same file size and parameters: {example}")
     if verdict.worst is not None:
         worst = verdict.worst
         lines.append(f"the slowest delivery needs {worst.extra_rtts:.2f} round trips more, if {_lost(worst)}")
