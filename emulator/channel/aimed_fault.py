@@ -21,11 +21,14 @@ from pydantic import (
 
 from owlt.emulator.channel.packet_filter import ANY, compiled
 from owlt.emulator.channel.text import FORM, Delay, Moment, Positions, Probability, Value, Whole, as_written
-from owlt.inputs.mistake import unexpected
+from owlt.inputs.mistake import Invalid, Mistake, unexpected
 
 MOST_FAULTS = 64
 MOST_OCCURRENCE = 2**53 - 1
 MOST_RANGES = 64
+MOST_RULES = 64
+MOST_CLASSES = 16
+"""What the kernel's program has for a direction."""
 MOST_DUPLICATES = 1_000_000
 MOST_OVERTAKING = 100_000
 ALL = "all"
@@ -258,7 +261,7 @@ _ACTION_TEXTS = {
     "delay": "delayed by {}",
     "hold_until": "held until {}",
     "hold_until_packet": "held until {}",
-    "duplicate": "duplicated, {} copies more",
+    "duplicate": "duplicated, {} more copies",
     "corrupt_bits": "corrupted, bits {}",
     "corrupt_field": "corrupted, {}",
     "reorder_behind": "overtaken by the next {}",
@@ -304,7 +307,9 @@ class Fault(Aim):
 
 
 def check_faults(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
-    """Return the faults. Raises Invalid for two of one name, and for `after` without a fault of that name before it."""
+    """Return the faults. Raises Invalid for two of one name, for `after` without a fault of that name before it, and
+    for more than the kernel's program can have.
+    """
     names: list[str] = []
     for fault in faults:
         if fault.name and fault.name in names:
@@ -312,4 +317,20 @@ def check_faults(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
         if fault.after and fault.after not in names:
             raise unexpected(f"a fault named {fault.after} before the one that comes after it")
         names.append(fault.name)
+    for direction in ("forward", "reverse"):
+        aims = [aim for fault in faults for aim in _aims_of(fault) if aim.direction == direction]
+        ranges, classes = sum(len(aim.occurrences) for aim in aims), len({aim.packet for aim in aims})
+        if ranges > MOST_RULES or classes > MOST_CLASSES:
+            problem = f"got {ranges} numbers and ranges of occurrences of {classes} classes for {direction}"
+            raise Invalid(Mistake(problem, f"at most {MOST_RULES} of {MOST_CLASSES} classes"))
     return faults
+
+
+def _aims_of(fault: Fault) -> list[Aim]:
+    """All packets that the kernel counts for a fault: those that it hits, release what it holds, or overtake that."""
+    aims: list[Aim] = [fault]
+    if fault.action.hold_until_packet is not None:
+        aims.append(fault.action.hold_until_packet)
+    if fault.action.reorder_behind is not None:
+        aims.append(Aim(direction=fault.direction))
+    return aims

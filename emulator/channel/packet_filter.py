@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-from functools import cache
+from functools import cache, lru_cache
+from ipaddress import ip_network
 from typing import Any
 
 from owlt import PACKAGE
@@ -86,6 +87,8 @@ def compiled(packet: str, scope: str = "") -> bytes:
     if len(expression) > LONGEST_EXPRESSION:
         problem = f"got {len(expression):,} characters"
         raise Invalid(Mistake(problem, f"an expression of at most {LONGEST_EXPRESSION:,}"))
+    _require_no_names(expression, packet)
+    _require_no_names(scope, scope)
     alone = _compiled(expression, packet)  # with a parenthesis too many, it might escape from the scope
     both = [part for part in (scope, over_both_versions(expression)) if part]
     try:
@@ -96,11 +99,45 @@ def compiled(packet: str, scope: str = "") -> bytes:
         raise
 
 
+_WORD = re.compile(r"[\w.:\\-]+")
+_NUMBER = re.compile(r"\d{1,10}|0[xX][0-9a-fA-F]{1,8}|\d*:\d*|(?:[0-9a-fA-F]{1,2}:){5}[0-9a-fA-F]{1,2}")
+_PORTS = re.compile(r"\d{1,5}-\d{1,5}")
+_KEYWORDS = frozenset(
+    re.findall(
+        r"[\w-]+",
+        "and or not src dst host net mask port portrange proto protochain inbound outbound ether ip ip6 arp rarp tcp "
+        "udp icmp icmp6 igmp sctp esp ah vlan mpls pppoes broadcast multicast less greater len length "
+        "icmptype icmpcode icmp6type icmp6code icmp-echo icmp-echoreply icmp-unreach icmp-timxceed icmp6-echo "
+        "icmp6-echoreply icmp6-packettoobig tcpflags tcp-fin tcp-syn tcp-rst tcp-push tcp-ack tcp-urg tcp-ece tcp-cwr",
+    )
+)
+
+
+def _require_no_names(expression: str, packet: str) -> None:
+    """Raise Invalid for names of hosts, networks, ports and protocols: libpcap would ask name servers, which may take
+    minutes, and another machine may have another answer.
+    """
+    before = ""
+    for word in (each.lstrip("-") for each in _WORD.findall(expression)):  # "udp[8]-1"
+        is_range = before == "portrange" and _PORTS.fullmatch(word)
+        if word and not (word in _KEYWORDS or _NUMBER.fullmatch(word) or _is_network(word) or is_range):
+            expected = "keywords of pcap-filter(7), addresses and numbers, separated by spaces"
+            raise Invalid(Mistake(f"{got(packet)}: {word!r}", expected, "write names as addresses or numbers"))
+        before = word
+
+
+def _is_network(word: str) -> bool:
+    try:
+        return bool(ip_network(word, strict=False))
+    except ValueError:
+        return bool(re.fullmatch(r"\d{1,3}(\.\d{1,3}){1,2}", word))  # "net 10.1"
+
+
 _REJECTS_ALL = "rejects all packets"
 _PASS_NONE = struct.pack("=HBBI", 0x06, 0, 0, 0)  # BPF_RET | BPF_K: 0
 
 
-@cache
+@lru_cache(maxsize=256)
 def _compiled(expression: str, packet: str) -> bytes:
     """The program of an expression, which is that of a user's `packet`. Raises Invalid."""
     library = _library()

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from owlt.emulator.channel.aimed_fault import EXPECTED_ACTION, MOST_FAULTS, Action, Aim, Fault, check_faults
 from owlt.emulator.channel.link import LinkSpec, key_of
 from owlt.emulator.channel.loss_models import FourState, GilbertElliott
+from owlt.emulator.channel.packet_filter import compiled
 from owlt.emulator.channel.text import FORM, QUEUE_UNITS, Moment, Value, as_written, expected_value, parse_list
 from owlt.emulator.faults import InvalidChannel
 from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected
@@ -81,6 +82,12 @@ class ChannelSpec(Value):
     @classmethod
     def _expand(cls, given: Any, info: ValidationInfo) -> Any:
         return _with_complete_steps(_with_both(given)) if info.context is FORM else given
+
+    @model_validator(mode="after")
+    def _check_scope(self) -> Self:
+        for fault in self.faults:
+            compiled(fault.packet, self.fault_scope)
+        return self
 
     @model_validator(mode="after")
     def _check_bypass(self) -> Self:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
+from owlt.emulator.channel.aimed_fault import MOST_RULES
 from owlt.emulator.channel.packet_filter import ANY, compiled
 from owlt.emulator.kernel.bpf.loading import BpfError
 from owlt.emulator.kernel.bpf_stages import ProgramStage
@@ -26,8 +27,6 @@ from owlt.emulator.kernel.ports import EGRESS_FILTERS, OUR_FILTER
 from owlt.emulator.kernel.rtnetlink import IPRoute, sched_bpf, tcmsg
 from owlt.inputs.mistake import Invalid
 
-MOST_CLASSES = 16
-MOST_RULES = 64
 TAP_PREFIX = "owlt-tap"
 LONGEST_FRAME_BYTES = 65_535
 _INJECTED = 0x8000_0000

@@ -17,7 +17,7 @@ from owlt.emulator.certification.injection import clear_injection
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.channel.text import LARGEST_SEED
-from owlt.emulator.faults import ChannelRefused, InvalidChannel, PortRefused, ServiceStopped, TimelineError
+from owlt.emulator.faults import ChannelRefused, PortRefused, ServiceStopped, TimelineError
 from owlt.emulator.kernel import kernel_requests
 from owlt.emulator.kernel.capabilities import probe
 from owlt.emulator.kernel.direction import Direction, InKernel, Spare
@@ -32,7 +32,7 @@ from owlt.emulator.service.request_checks import (
     checked_certify_options,
     require_capabilities,
 )
-from owlt.inputs.mistake import Invalid, Mistake
+from owlt.inputs.mistake import Mistake
 
 API = 2
 """Counts up with each change of a method that breaks older clients."""
@@ -331,9 +331,6 @@ class Emulator:
         try:
             with kernel_requests.refused("faults"):
                 self._faults = FaultPlayer(netlink, directions, specified.faults, specified.fault_scope, seeds)
-        except Invalid as error:
-            self._clear(netlink, survey(netlink))
-            raise InvalidChannel(*error.mistakes) from None
         except BaseException:
             self._clear(netlink, survey(netlink))
             raise

@@ -6,6 +6,7 @@ Packets that are sent go the way of all others from the fault on: through the li
 
 from __future__ import annotations
 
+import errno
 import heapq
 import logging
 import os
@@ -22,10 +23,9 @@ from typing import Any, Literal
 from owlt.emulator.channel.aimed_fault import Fault, FieldChange
 from owlt.emulator.channel.packet_filter import ANY, compiled
 from owlt.emulator.channel.spec import DIRECTIONS
-from owlt.emulator.kernel.aims import MOST_CLASSES, MOST_RULES, TAP_PREFIX, AimStage, HitPacket, Rule, Tap, injector
+from owlt.emulator.kernel.aims import TAP_PREFIX, AimStage, HitPacket, Rule, Tap, injector
 from owlt.emulator.kernel.direction import Direction
 from owlt.emulator.kernel.rtnetlink import IPRoute
-from owlt.inputs.mistake import Invalid, Mistake
 
 MOST_HITS = 10_000
 """Hits that are kept one by one; later ones are counted."""
@@ -61,7 +61,7 @@ class _Rules:
 
 
 def rules_of(faults: Sequence[Fault]) -> dict[str, _Rules]:
-    """The rules by direction. Raises Invalid if there are more than the kernel's program can have."""
+    """The rules by direction."""
     rules = {direction: _Rules([], [], []) for direction in DIRECTIONS}
     for number, fault in enumerate(faults):
         rules[fault.direction].add(fault.packet, fault.occurrences, _Purpose(number, "hit"), fault.probability)
@@ -70,11 +70,6 @@ def rules_of(faults: Sequence[Fault]) -> dict[str, _Rules]:
             rules[awaited.direction].add(awaited.packet, awaited.occurrences, _Purpose(number, "release"))
         if fault.action.reorder_behind is not None:
             rules[fault.direction].add(ANY, Fault.model_fields["occurrences"].default, _Purpose(number, "overtake"))
-    for direction, each in rules.items():
-        if len(each.rules) > MOST_RULES or len(each.packets) > MOST_CLASSES:
-            problem = f"got {len(each.rules)} numbers and ranges of occurrences of {len(each.packets)} classes"
-            expected = f"at most {MOST_RULES} of {MOST_CLASSES} classes for {direction}"
-            raise Invalid(Mistake.of("faults", problem, expected))
     return rules
 
 
@@ -187,11 +182,10 @@ class FaultPlayer:
         """By direction, what became of its packets: `packets` passed or were hit, `dropped_packets` were lost,
         `duplicated_packets` are further copies, `corrupted_packets` were changed, `waiting_packets` are held.
         """
-        held: Counter[str] = Counter(
-            self._faults[number].direction for number, packets in self._held.items() for _ in packets
-        )
         with self._lock:
-            held += Counter(direction for _, _, direction, _ in self._due)
+            held = Counter(direction for _, _, direction, _ in self._due)
+            for number, packets in self._held.items():
+                held[self._faults[number].direction] += len(packets)
             return {
                 name: {"packets": stage.counters()["packets"], **self._changes[name], "waiting_packets": held[name]}
                 for name, stage in self._stages.items()
@@ -221,11 +215,14 @@ class FaultPlayer:
                 while (packet := self._tap.packet()) is not None:
                     self._take(packet)
                 while self._due and self._due[0][0] <= time.monotonic_ns():
-                    _, _, direction, frame = heapq.heappop(self._due)
+                    with self._lock:
+                        _, _, direction, frame = heapq.heappop(self._due)
                     self._send(direction, frame)
         except Exception as error:
             log.exception("faults")
             self._failure = str(error)
+            for rule, stage in enumerate(self._stage_of_rule):
+                stage.stop(rule)  # later packets pass instead of waiting in the tap
 
     def _wait_s(self) -> float | None:
         """How long to wait for the packet that is due next; None if there is none. The kernel may end a select late by
@@ -295,11 +292,9 @@ class FaultPlayer:
             self._overtaking[number] = action.reorder_behind
             self._hold(packet, number, "overtake")
         elif action.corrupt_bits:
-            self._count(fault, "corrupted_packets")
-            self._send(fault.direction, with_flipped_bits(packet.frame, action.corrupt_bits))
+            self._send_changed(packet, fault, with_flipped_bits(packet.frame, action.corrupt_bits))
         elif action.corrupt_field is not None:
-            self._count(fault, "corrupted_packets")
-            self._send(fault.direction, with_field(packet.frame, action.corrupt_field))
+            self._send_changed(packet, fault, with_field(packet.frame, action.corrupt_field))
         elif action.drop:
             self._count(fault, "dropped_packets")
         else:
@@ -313,6 +308,11 @@ class FaultPlayer:
         if action.replay_after_ns is not None:
             self._count(fault, "duplicated_packets")
             self._send_at(packet.at_ns + action.replay_after_ns, fault.direction, packet.frame)
+
+    def _send_changed(self, packet: HitPacket, fault: Fault, frame: bytes) -> None:
+        if frame != packet.frame:
+            self._count(fault, "corrupted_packets")
+        self._send(fault.direction, frame)
 
     def _count(self, fault: Fault, counter: str, more: int = 1) -> None:
         with self._lock:
@@ -336,10 +336,16 @@ class FaultPlayer:
 
     def _send_at(self, due_ns: int, direction: str, frame: bytes) -> None:
         self._sent += 1  # packets that are due at one time keep their order
-        heapq.heappush(self._due, (due_ns, self._sent, direction, frame))
+        with self._lock:
+            heapq.heappush(self._due, (due_ns, self._sent, direction, frame))
 
     def _send(self, direction: str, frame: bytes) -> None:
-        self._sockets[direction].send(frame)
+        """Send a frame. ENOBUFS: a later stage of the link has dropped it, and counts it."""
+        try:
+            self._sockets[direction].send(frame)
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                self._failure = self._failure or f"a packet was not sent: {error.strerror}"
 
 
 def with_flipped_bits(frame: bytes, bits: Sequence[int]) -> bytes:
@@ -351,7 +357,7 @@ def with_flipped_bits(frame: bytes, bits: Sequence[int]) -> bytes:
     return bytes(changed)
 
 
-_IP_AT, _IPV6_BYTES = 14, 40
+_IP_AT, _IPV4_BYTES, _IPV6_BYTES = 14, 20, 40
 _PROTOCOL_AT, _NEXT_HEADER_AT = 9, 6
 _NAMES = {17: "udp", 6: "tcp"}
 _CHECKSUM_AT = {17: 6, 6: 16}
@@ -363,14 +369,15 @@ def with_field(frame: bytes, change: FieldChange) -> bytes:
     layer, or that ends before the field does, stays as it is.
     """
     is_ipv6 = frame[12:14] == b"\x86\xdd"
+    if len(frame) < _IP_AT + _IPV4_BYTES or not (is_ipv6 or frame[12:14] == b"\x08\0"):
+        return _overwritten(frame, change.offset, change.value) if change.layer == "ether" else frame
     transport_at = _IP_AT + (_IPV6_BYTES if is_ipv6 else (frame[_IP_AT] & 0x0F) * 4)
     protocol = frame[_IP_AT + (_NEXT_HEADER_AT if is_ipv6 else _PROTOCOL_AT)]
     layers = {"ether": 0, "ip6" if is_ipv6 else "ip": _IP_AT, _NAMES.get(protocol, ""): transport_at}
     at = layers.get(change.layer, len(frame)) + change.offset
-    if at + len(change.value) > len(frame):
+    changed = bytearray(_overwritten(frame, at, change.value))
+    if changed == frame:
         return frame
-    changed = bytearray(frame)
-    changed[at : at + len(change.value)] = change.value
     if not is_ipv6:
         _set_checksum(changed, _IP_AT + 10, bytes(changed[_IP_AT:transport_at]))
     addresses = changed[_IP_AT + 8 : _IP_AT + 40] if is_ipv6 else changed[_IP_AT + 12 : _IP_AT + 20]
@@ -383,8 +390,15 @@ def with_field(frame: bytes, change: FieldChange) -> bytes:
     return bytes(changed)
 
 
+def _overwritten(frame: bytes, at: int, value: bytes) -> bytes:
+    """The frame with these bytes there; as it is if it ends before."""
+    return frame[:at] + value + frame[at + len(value) :] if at + len(value) <= len(frame) else frame
+
+
 def _set_checksum(frame: bytearray, at: int, covered: bytes) -> None:
-    """Set the Internet checksum (RFC 1071) of what it covers, in which the old one is."""
+    """Set the Internet checksum (RFC 1071) of what it covers, in which the old one is, if the frame is that long."""
+    if at + 2 > len(frame):
+        return
     old = int.from_bytes(frame[at : at + 2])
     even = covered + b"\0" * (len(covered) % 2)
     total = sum(int.from_bytes(even[n : n + 2]) for n in range(0, len(even), 2)) - old

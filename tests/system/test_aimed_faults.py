@@ -61,6 +61,15 @@ def test_exactly_the_packets_that_are_aimed_at_are_lost(cases: dict[str, Passed]
     assert cases[case].order_out == without(*lost)
 
 
+def test_a_packet_that_is_sent_again_can_be_hit_by_the_errors_of_the_link(cases: dict[str, Passed]) -> None:
+    case = cases["delay-and-errors"]
+    lost = case.told["statistics"]["forward"]["errors"]["dropped_packets"]
+
+    assert 0 < lost < COUNT
+    assert len(case.order_out) == COUNT - lost
+    assert (case.told["status"]["failure"], case.told["status"]["held"]) == ("", 0)
+
+
 def test_packets_that_are_not_in_the_scope_are_not_counted(cases: dict[str, Passed]) -> None:
     fault = cases["out-of-scope"].told["status"]["faults"][0]
 

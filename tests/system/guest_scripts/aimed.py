@@ -56,5 +56,7 @@ with three_hosts.service() as emulator:
     )
     case("probability", THIRD | {"occurrence": "all", "probability": 0.3, "seed": 5, "action": "drop"}, count=400)
     case("same-probability", THIRD | {"occurrence": "all", "probability": 0.3, "seed": 5, "action": "drop"}, count=400)
+    lossy = {"forward": {"delay": "50 ms", "pattern": {"packets": [1, 4, 5]}, "error_effect": "drop"}}
+    case("delay-and-errors", THIRD | {"occurrence": "all", "action": {"delay": "50 ms"}}, **lossy)
     case("out-of-scope", THIRD | {"action": "drop"}, fault_scope="udp port 9")
 print(json.dumps(seen))

@@ -16,7 +16,6 @@ from owlt.emulator.channel.packet_filter import compiled, named_classes
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import InvalidChannel
 from owlt.emulator.service.fault_player import rules_of, with_field, with_flipped_bits
-from owlt.inputs.mistake import Invalid
 
 DROP = {"direction": "forward", "action": "drop"}
 SCOPE = "ip and host 10.0.0.1 and udp port 4556"
@@ -92,8 +91,26 @@ def test_more_occurrences_than_the_kernel_can_count_are_refused() -> None:
     faults = channel(DROP | {"occurrence": list(range(1, 65))}).faults
 
     assert len(rules_of(faults)["forward"].rules) == 64
-    with pytest.raises(Invalid, match="at most 64"):
-        rules_of(channel(DROP | {"occurrence": list(range(1, 65))}, DROP).faults)
+    with pytest.raises(InvalidChannel, match="at most 64"):
+        channel(DROP | {"occurrence": list(range(1, 65))}, DROP)
+
+
+def test_a_scope_that_is_no_expression_is_refused_before_anything_changes() -> None:
+    with pytest.raises(InvalidChannel, match="libpcap"):
+        ChannelSpec.from_wire({"faults": [DROP], "fault_scope": "udp[8"})
+
+
+@pytest.mark.parametrize("packet", ["host example.org", "net lan", "udp port domain", "ip host 8-2", "host \\ip"])
+def test_names_are_refused_which_libpcap_would_look_up(packet: str) -> None:
+    with pytest.raises(InvalidChannel, match="write names as addresses or numbers"):
+        channel(DROP | {"packet": packet})
+
+
+@pytest.mark.parametrize(
+    "packet", ["host 10.0.0.1 or net fd00::/8", "udp portrange 1-9", "udp[8:2]-1 = 4", "tcp[tcpflags] & tcp-syn != 0"]
+)
+def test_addresses_numbers_and_keywords_are_no_names(packet: str) -> None:
+    assert channel(DROP | {"packet": packet}).faults[0].packet == packet
 
 
 class _Program(ctypes.Structure):
@@ -163,6 +180,18 @@ def test_a_field_of_a_layer_that_the_packet_does_not_have_changes_nothing() -> N
     assert with_field(frame, FieldChange("ip6", 0, b"\x01")) == frame
     assert with_field(frame, FieldChange("udp", 16, b"\x01")) == frame
     assert with_field(frame, FieldChange("udp", 15, b"\x01")) != frame
+
+
+@pytest.mark.parametrize("frame", [b"", bytes(14), bytes(12) + b"\x08\0\x4f" + bytes(19), bytes(12) + b"\x86\xdd\0"])
+def test_a_frame_that_ends_early_keeps_its_length(frame: bytes) -> None:
+    for layer in ("ether", "ip", "ip6", "udp"):
+        assert len(with_field(frame, FieldChange(layer, 0, b"\x01"))) == len(frame)
+
+
+def test_a_frame_of_another_protocol_keeps_all_but_the_field() -> None:
+    arp = bytes(12) + b"\x08\x06" + bytes(range(28))
+
+    assert with_field(arp, FieldChange("ether", 41, b"\xff")) == arp[:-1] + b"\xff"
 
 
 def test_bits_beyond_the_end_of_a_frame_do_not_count() -> None:
