@@ -103,6 +103,7 @@ def plan_of_cases(
             "channel": list(cases),
             "ip": ip,
             "certify": False,
+            "quarantine_after": 0,
             "keep_captures": "headers",
         }
     )

@@ -43,6 +43,11 @@ class Trial:
         return self.outcome is Outcome.COMPLETED and not self.suspect
 
     @property
+    def is_decided(self) -> bool:
+        """Whether the run shows what the implementation does: it was not aborted, and is not suspect."""
+        return self.outcome not in (Outcome.ABORTED, Outcome.QUARANTINED) and not self.suspect
+
+    @property
     def text(self) -> str:
         """The losses in words."""
         return " and ".join(self.lost) or "no loss"
@@ -104,22 +109,25 @@ class Verdict:
     trials: int
     most_losses: int
     counterexamples: tuple[Trial, ...]
+    undecided: tuple[Trial, ...]
+    """Trials that were aborted or are suspect: what they show is not sure."""
     worst: Trial | None
 
     @property
     def is_proven(self) -> bool:
         """Whether the file was delivered after every set."""
-        return not self.counterexamples
+        return not (self.counterexamples or self.undecided)
 
 
 def verdict_of(trials: Sequence[Trial]) -> Verdict:
     """The verdict on all trials, of which the first is the one without losses."""
-    failed = [trial for trial in trials if not trial.is_delivered]
+    failed = [trial for trial in trials if not trial.is_delivered and trial.is_decided]
     fewest = min((len(trial.losses) for trial in failed), default=0)
     lossy = [trial for trial in trials if trial.losses and trial.extra_rtts is not None]
     return Verdict(
         trials=len(trials),
         most_losses=max(len(trial.losses) for trial in trials),
         counterexamples=tuple(trial for trial in failed if len(trial.losses) == fewest),
+        undecided=tuple(trial for trial in trials if not trial.is_decided),
         worst=max(lossy, key=lambda trial: trial.extra_rtts or 0.0, default=None),
     )

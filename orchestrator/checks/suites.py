@@ -35,6 +35,10 @@ _MET: Mapping[Expected, tuple[Outcome, ...]] = {
 """The outcomes of runs with which an expectation is met."""
 
 
+CaseName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,59}$")]
+"""It is a part of the names of runs."""
+
+
 def _faults(written: Any) -> tuple[Fault, ...]:
     """The faults of a case. Raises Invalid, with keys below `faults`."""
     try:
@@ -68,7 +72,7 @@ class Suite(BaseModel):
     source: Annotated[str, Field(description="the specification, and where the tests come from")]
     protocol: Annotated[str, Field(description="protocol of the implementations that it is for")]
     file_size: Annotated[Size, Field(description="size of the file, with its unit")]
-    cases: dict[str, SuiteCase]
+    cases: dict[CaseName, SuiteCase]
 
 
 def find_suite(name: str, protocol: str) -> Suite:
@@ -127,10 +131,14 @@ def finding_of(name: str, case: SuiteCase, record: RunRecord | None, run: Path |
 def _observed(case: SuiteCase, record: RunRecord | None) -> tuple[str, Verdict]:
     if record is None:
         return f"it has no parameter {', '.join(case.parameters)}", "not applicable"
-    missed = [each.fault for each in record.faults.faults if not each.hits] if record.faults else []
     outcome = f"{record.outcome}{f': {record.reason}' if record.reason else ''}"
-    if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED):
+    if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED, Outcome.QUARANTINED):
         return outcome, "inconclusive"
+    if case.faults and record.faults is None:
+        return f"{outcome}; the run ended before its faults began", "inconclusive"
+    if record.faults and record.faults.failure:
+        return f"{outcome}; the faults broke off: {record.faults.failure}", "inconclusive"
+    missed = [each.fault for each in record.faults.faults if not each.hits] if record.faults else []
     if missed:
         return f"{outcome}; no packet was hit by: {', '.join(missed)}", "inconclusive"
     return outcome, "passed" if record.outcome in _MET[case.expected] else "failed"

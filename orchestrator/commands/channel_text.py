@@ -40,6 +40,7 @@ def channel_line(channel: ChannelSpec) -> str:
         if named := [f"{name} {text}" for name, text in shown.items() if text != _TEXTS[name](LinkSpec())]:
             texts.append(f"{direction}: {', '.join(named)}")
     texts += ["changing with a timeline"] if channel.timeline is not None else []
+    texts += [_counting(len(channel.faults), "aimed fault")] if channel.faults else []
     return "; ".join(texts)
 
 

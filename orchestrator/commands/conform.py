@@ -57,7 +57,7 @@ def conform(
     again = shlex.join(["owlt", "conform", *words])
     open_tests, found = 0, {}
     for implementation in implementations:
-        results = real_root(CONFORMANCE / implementation.name)
+        results = real_root(CONFORMANCE) / implementation.name
         remove_tree(results)
         findings = _findings(printer, implementation, tests, results, guests, again)
         found[implementation.name] = findings
@@ -92,17 +92,16 @@ def _findings(
     """The verdict on each case: cases with the same parameters are performed as one plan."""
     from owlt.orchestrator.checks.suites import finding_of, in_case
 
-    groups: dict[str, dict[str, SuiteCase]] = {}
+    groups: dict[tuple[tuple[str, contract.Parameter], ...], dict[str, SuiteCase]] = {}
     for case_name, case in suite.cases.items():
-        key = "-".join(f"{name}-{value}" for name, value in case.parameters.items()) or "as-profiled"
-        groups.setdefault(key, {})[case_name] = case
+        groups.setdefault(tuple(case.parameters.items()), {})[case_name] = case
     found: dict[str, Finding] = {}
-    for key, cases in groups.items():
+    for number, cases in enumerate(groups.values(), start=1):
         variant = in_case(implementation, next(iter(cases.values())))
         if variant is None:
             found |= {name: finding_of(name, case, None, None) for name, case in cases.items()}
         else:
-            found |= _performed(printer, variant, suite, cases, results / key, guests, again)
+            found |= _performed(printer, variant, suite, cases, results / str(number), guests, again)
     return [found[case_name] for case_name in suite.cases]
 
 

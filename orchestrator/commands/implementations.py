@@ -99,7 +99,7 @@ def check_implementation(
 
     printer = Printer(as_json)
     implementation = with_parameters(find_implementation(name), parameter or [])
-    results = real_root(CHECKS / implementation.name)
+    results = real_root(CHECKS) / implementation.name
     remove_tree(results)
     again = _typed("check", [name, *(word for each in parameter or [] for word in ("--parameter", each))], guests)
     is_repeatable = best_clock(implementation) == "exact" and not implementation.not_repeatable

@@ -67,7 +67,7 @@ def prove(
     require_repeatable(implementation)
     size_bytes = parsed("--file-size", file_size, parse_size_bytes)
     link = _channel(channel)
-    results = real_root(PROOFS / implementation.name)
+    results = real_root(PROOFS) / implementation.name
     if not resume:
         remove_tree(results)
     words = [name, "--losses", str(losses), "--file-size", file_size]
@@ -215,16 +215,14 @@ def _lines(name: str, verdict: Verdict, example: Path | None) -> list[str]:
         lines.append(
             f"{name}: the file is delivered after every loss of up to {_packets(verdict.most_losses)} ({runs})"
         )
-    else:
+    if verdict.undecided:
+        lines.append(f"{name}: nothing is proven by {len(verdict.undecided)} of {runs}, which are suspect or aborted:")
+        lines += _trial_lines(verdict.undecided)
+    if verdict.counterexamples:
         first = verdict.counterexamples[0]
         lost = f"if {_lost(first)}" if first.losses else "even without a loss"
         lines.append(f"{name}: the file is not delivered {lost} ({runs})")
-        lines += [
-            f"  {trial.text}: {trial.outcome}{f': {trial.reason}' if trial.reason else ''}"
-            f"{''.join(f'; suspect: {each}' for each in trial.suspect)}"
-            for trial in verdict.counterexamples[:MOST_PRINTED]
-        ]
-        lines += [f"  and {left} more" for left in [len(verdict.counterexamples) - MOST_PRINTED] if left > 0]
+        lines += _trial_lines(verdict.counterexamples)
         lines.append(f"its run: {first.run}")
         lines.append(f"a channel file that repeats it, with the same file size and parameters: {example}")
     if verdict.worst is not None:
@@ -236,6 +234,15 @@ def _lines(name: str, verdict: Verdict, example: Path | None) -> list[str]:
 def _lost(trial: Trial) -> str:
     """Which packets are lost, in words, such as "forward #5 (EOF) is lost"; the trial has losses."""
     return f"{trial.text} {'is' if len(trial.losses) == 1 else 'are'} lost"
+
+
+def _trial_lines(trials: Sequence[Trial]) -> list[str]:
+    lines = [
+        f"  {trial.text}: {trial.outcome}{f': {trial.reason}' if trial.reason else ''}"
+        f"{''.join(f'; suspect: {each}' for each in trial.suspect)}"
+        for trial in trials[:MOST_PRINTED]
+    ]
+    return lines + [f"  and {left} more" for left in [len(trials) - MOST_PRINTED] if left > 0]
 
 
 def _as_json(

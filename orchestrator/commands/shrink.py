@@ -70,7 +70,7 @@ def shrink(
     losses = shrinking.losses_of(directory)
     if not losses:
         raise OwltError(Mistake.of(str(run), "no packet was lost", "a run with losses"))
-    results = real_root(SHRUNK / record.run_id)
+    results = real_root(SHRUNK) / record.run_id
     remove_tree(results)
     again = shlex.join(["owlt", "shrink", str(run), *(["--slower-than", slower_than] if slower_than else [])])
     tried: dict[Losses, Trial] = {}

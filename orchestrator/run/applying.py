@@ -64,7 +64,7 @@ def start_timeline(run: Run, setting: Setting) -> None:
 def close_channel(run: Run, setting: Setting, before: Statistics, result: RunResult) -> None:
     """Enter the channel's state at the end and what its stages counted since `before`, when the captures began."""
     if run.faults:
-        _note_faults(setting, result)
+        _note_faults(run, setting, result)
     if setting.channel_of(run).timeline is not None:
         _note_timeline(setting, result)
     else:
@@ -94,15 +94,22 @@ def _note_timeline(setting: Setting, result: RunResult) -> None:
         result.suspect.append(f"a step of the channel's timeline came {status['latest_ns'] / 1e6:.1f} ms late")
 
 
-def _note_faults(setting: Setting, result: RunResult) -> None:
-    """Enter what the aimed faults hit. A fault that hit nothing makes the run suspect: it is not the run asked for."""
+def _note_faults(run: Run, setting: Setting, result: RunResult) -> None:
+    """Enter what the aimed faults hit."""
     result.faults = Faults.model_validate(setting.rig.channel.faults_status())
-    for fault in result.faults.faults:
-        if not fault.hits:
+    result.suspect += doubts_about_faults(run, result.faults)
+
+
+def doubts_about_faults(run: Run, faults: Faults) -> list[str]:
+    """Why the aimed faults make a run suspect. One that hit nothing does: it is not the run asked for. One that has a
+    probability may hit none of the packets that pass.
+    """
+    doubts = []
+    for written, fault in zip(run.faults, faults.faults, strict=True):
+        if not fault.hits and not (fault.seen and "probability" in written):
             seen = {0: "no packet", 1: "1 packet"}.get(fault.seen, f"{fault.seen} packets")
-            result.suspect.append(f"the fault {fault.fault} hit nothing: {seen} of its class passed")
-    if result.faults.failure:
-        result.suspect.append(f"the channel's faults broke off: {result.faults.failure}")
+            doubts.append(f"the fault {fault.fault} hit nothing: {seen} of its class passed")
+    return doubts + ([f"the channel's faults broke off: {faults.failure}"] if faults.failure else [])
 
 
 def expression_of_session(session: WrittenSession) -> str:

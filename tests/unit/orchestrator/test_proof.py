@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.checks.fault_cases import Losses, Place, SentPacket, case_name, drops
+from owlt.orchestrator.checks.fault_cases import (
+    PLAIN_CHANNEL,
+    Losses,
+    Place,
+    SentPacket,
+    case_name,
+    drops,
+    plan_of_cases,
+)
 from owlt.orchestrator.checks.proof import Trial, successors, verdict_of
+from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.results.record import Outcome
 
 
@@ -98,3 +108,25 @@ def test_the_faults_of_a_set_drop_its_packets_and_no_others() -> None:
     assert [(each.first, each.last) for each in forward.occurrences] == [(3, 3), (24, 24)]
     assert [(each.first, each.last) for each in reverse.occurrences] == [(2, 2)]
     assert forward.action.drop and reverse.action.drop
+
+
+def test_a_suspect_run_neither_proves_nor_refutes() -> None:
+    first = trial((Place("forward", 1),))
+    verdict = verdict_of([trial(()), replace(first, suspect=("a step came late",))])
+
+    assert verdict_of([trial(()), first]).is_proven
+    assert not verdict.is_proven
+    assert (len(verdict.counterexamples), len(verdict.undecided)) == (0, 1)
+
+
+def test_an_aborted_run_is_no_counterexample_beside_one_that_fails() -> None:
+    aborted = replace(trial((Place("forward", 1),)), outcome=Outcome.ABORTED)
+    failed = replace(trial((Place("forward", 2),)), outcome=Outcome.FAILED)
+
+    assert verdict_of([trial(()), aborted, failed]).counterexamples == (failed,)
+
+
+def test_failures_in_a_row_do_not_keep_later_sets_from_being_performed() -> None:
+    plan = plan_of_cases("prove-cfdp", find_implementation("cfdp"), PLAIN_CHANNEL, 2000, {"f1": ()})
+
+    assert plan.sweep.quarantine_after == 0

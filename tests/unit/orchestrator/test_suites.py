@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from pydantic import ValidationError
 
 from owlt.orchestrator.checks.suites import SUITES, Suite, SuiteCase, find_suite, finding_of, in_case, junit
 from owlt.orchestrator.errors import NotFound, ProfileError
@@ -13,6 +14,7 @@ from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.results.record import FaultCount, Faults, Outcome
 from tests.unit.orchestrator.making import record as recorded
 
+HIT_EOF = FaultCount(fault="cfdp.eof #1", action="dropped", seen=1, hits=1)
 CASE = {"purpose": "to test", "reference": "1", "expected": "delivered"}
 
 
@@ -100,3 +102,29 @@ def test_junit_has_no_characters_that_xml_cannot_have() -> None:
     (test,) = ElementTree.fromstring(junit("x", suite, [finding]))
 
     assert test[0].get("message") == "failed: ?[31m<&>?"
+
+
+DROP_EOF = {"direction": "forward", "packet": "cfdp.eof", "occurrence": 1, "action": "drop"}
+
+
+@pytest.mark.parametrize(
+    ("faults", "verdict"),
+    [
+        (None, "inconclusive"),
+        (Faults(faults=[HIT_EOF], hits=[], failure="the tap is gone"), "inconclusive"),
+        (Faults(faults=[HIT_EOF], hits=[]), "passed"),
+    ],
+)
+def test_a_run_whose_faults_did_not_begin_or_broke_off_is_no_test(faults: Faults | None, verdict: str) -> None:
+    ended = recorded(outcome=Outcome.FAILED, faults=faults)
+
+    assert finding_of("one", case(expected="ends", faults=[DROP_EOF]), ended, None).verdict == verdict
+
+
+@pytest.mark.parametrize("name", ["a/b", "../a", "a b", "A", "a" * 61])
+def test_a_case_whose_name_cannot_be_part_of_a_run_is_refused(name: str) -> None:
+    suite = {"title": "t", "source": "s", "protocol": "CFDP", "file_size": "2 kB"}
+
+    assert Suite.model_validate(suite | {"cases": {"first-eof": case()}}).cases
+    with pytest.raises(ValidationError):
+        Suite.model_validate(suite | {"cases": {name: case()}})
