@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.performing import empty_directory
 from owlt.orchestrator.commands.usage import Guests, Implementation, Json, complete_implementation
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 
@@ -47,7 +48,6 @@ def conform(
     """
     from owlt.orchestrator.checks.suites import find_suite
     from owlt.orchestrator.profiles.catalogue import find_implementation
-    from owlt.results.plain_files import real_root, remove_tree
 
     printer = Printer(as_json)
     names = [f"{name}-to-{against}", f"{against}-to-{name}"] if against else [name]
@@ -57,8 +57,7 @@ def conform(
     again = shlex.join(["owlt", "conform", *words])
     open_tests, found = 0, {}
     for implementation in implementations:
-        results = real_root(CONFORMANCE) / implementation.name
-        remove_tree(results)
+        results = empty_directory(CONFORMANCE, implementation.name)
         findings = _findings(printer, implementation, tests, results, guests, again)
         found[implementation.name] = findings
         open_tests += sum(each.verdict in ("failed", "inconclusive") for each in findings)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owlt.orchestrator.commands.output import Printer, verbosity
+from owlt.orchestrator.commands.performing import empty_directory
 from owlt.orchestrator.commands.usage import Guests, Implementation, Json, add_command, complete_implementation, new_app
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 
@@ -95,12 +96,10 @@ def check_implementation(
     from owlt.orchestrator.checks.trials import best_clock, check_plan
     from owlt.orchestrator.checks.verdict import SUBJECTS, findings, is_fit
     from owlt.orchestrator.profiles.catalogue import find_implementation
-    from owlt.results.plain_files import real_root, remove_tree
 
     printer = Printer(as_json)
     implementation = with_parameters(find_implementation(name), parameter or [])
-    results = real_root(CHECKS) / implementation.name
-    remove_tree(results)
+    results = empty_directory(CHECKS, implementation.name)
     again = _typed("check", [name, *(word for each in parameter or [] for word in ("--parameter", each))], guests)
     is_repeatable = best_clock(implementation) == "exact" and not implementation.not_repeatable
     repeated = results / REPEATED if is_repeatable else None

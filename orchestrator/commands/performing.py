@@ -395,3 +395,17 @@ def as_typed(
     words += ["--host-baseline", host_baseline] if host_baseline else []
     words += ["--host-captures"] if host_captures else []
     return shlex.join(["owlt", "run", sweep, *words])
+
+
+def empty_directory(parent: Path, name: str) -> Path:
+    """The directory for the results of a trial, after those of the last trial were removed. Raises ResultsInUse if
+    another process performs runs there.
+    """
+    from owlt.results.lock import require_free
+    from owlt.results.plain_files import real_root, remove_tree
+
+    path = real_root(parent) / name
+    for results in (path, *(each for each in (path.iterdir() if path.is_dir() else ()) if each.is_dir())):
+        require_free(results)
+    remove_tree(path)
+    return path

@@ -11,6 +11,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.performing import empty_directory
 from owlt.orchestrator.commands.usage import Guests, Implementation, Json, complete_channel, parsed
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.errors import OwltError
@@ -60,16 +61,17 @@ def prove(
     from owlt.orchestrator.checks.proof import successors, verdict_of
     from owlt.orchestrator.commands.implementations import with_parameters
     from owlt.orchestrator.profiles.catalogue import find_implementation
-    from owlt.results.plain_files import real_root, remove_tree
+    from owlt.results.plain_files import real_root
 
     printer = Printer(as_json)
     implementation = with_parameters(find_implementation(name), parameter or [])
     require_repeatable(implementation)
     size_bytes = parsed("--file-size", file_size, parse_size_bytes)
     link = _channel(channel)
-    results = real_root(PROOFS) / implementation.name
-    if not resume:
-        remove_tree(results)
+    if resume:
+        results = real_root(PROOFS) / implementation.name
+    else:
+        results = empty_directory(PROOFS, implementation.name)
     words = [name, "--losses", str(losses), "--file-size", file_size]
     words += ["--channel", channel] if channel else []
     words += [word for each in parameter or [] for word in ("--parameter", each)]

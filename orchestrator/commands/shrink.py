@@ -11,6 +11,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.performing import empty_directory
 from owlt.orchestrator.commands.prove import perform_sets, require_repeatable, write_channel
 from owlt.orchestrator.commands.usage import Guests, Json, parsed
 from owlt.orchestrator.errors import OwltError
@@ -44,7 +45,7 @@ def shrink(
     from owlt.orchestrator.checks import shrinking
     from owlt.orchestrator.checks.fault_cases import ladder_lines
     from owlt.orchestrator.planning.plan import channel_of, read_plan
-    from owlt.results.plain_files import real_root, remove_tree
+    from owlt.results.plain_files import real_root
     from owlt.results.record import Outcome, read_record
     from owlt.results.recorded_runs import results_root
 
@@ -70,8 +71,7 @@ def shrink(
     losses = shrinking.losses_of(directory)
     if not losses:
         raise OwltError(Mistake.of(str(run), "no packet was lost", "a run with losses"))
-    results = real_root(SHRUNK) / record.run_id
-    remove_tree(results)
+    results = empty_directory(SHRUNK, record.run_id)
     again = shlex.join(["owlt", "shrink", str(run), *(["--slower-than", slower_than] if slower_than else [])])
     tried: dict[Losses, Trial] = {}
 
