@@ -68,10 +68,7 @@ def prove(
     require_repeatable(implementation)
     size_bytes = parsed("--file-size", file_size, parse_size_bytes)
     link = _channel(channel)
-    if resume:
-        results = real_root(PROOFS) / implementation.name
-    else:
-        results = empty_directory(PROOFS, implementation.name)
+    results = real_root(PROOFS) / implementation.name if resume else empty_directory(PROOFS, implementation.name)
     words = [name, "--losses", str(losses), "--file-size", file_size]
     words += ["--channel", channel] if channel else []
     words += [word for each in parameter or [] for word in ("--parameter", each)]
