@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.system.conftest import Guest
 from tests.system.test_channel_changes import MS, SLACK_NS, Passed, passed
 from tests.system.test_emulator_channel import SCRIPTS, read_pcap
 
@@ -30,7 +31,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cases(folder: Path, guest_kernel: Any) -> dict[str, Passed]:
     """All cases, from one boot."""
     from owlt.emulator.kernel.bpf.compile import compile_all
-    from tests.system.conftest import Guest
 
     compile_all()
     done = Guest(folder, guest_kernel).run(SCRIPTS / "aimed.py", timeout_s=240)
@@ -168,3 +168,20 @@ def test_counters_say_what_became_of_the_packets(cases: dict[str, Passed]) -> No
 
 def frames(folder: Path, case: str, capture: str) -> list[bytes]:
     return [frame for _, frame in read_pcap(folder / case / f"{capture}.pcap")]
+
+
+def test_neither_tap_nor_filters_are_left_behind_by_faults_that_hold_packets(tmp_path: Path, guest_kernel: Any) -> None:
+    done = Guest(tmp_path, guest_kernel).run(SCRIPTS / "aimed_lifetimes.py", timeout_s=240)
+    assert done.returncode == 0, done.stderr
+    tap_and_filters, filters, none = [True, True], [False, True], [False, False]
+
+    assert json.loads(done.stdout) == {
+        "holding": tap_and_filters,
+        "cleared": none,
+        "replaced": none,
+        "changed": tap_and_filters,
+        "certified": tap_and_filters,
+        "stopped": none,
+        "killed": filters,
+        "served again": none,
+    }
