@@ -137,7 +137,7 @@ def test_a_suite_names_what_is_passed_failed_inconclusive_and_not_applicable(tmp
         "limit": "not applicable",
     }
     assert [junit.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "1"]
-    assert "cfdp.metadata #1 dropped" in (page / "index.html").read_text()
+    assert "after the launch: cfdp.metadata #1: #1 dropped" in (page / "index.html").read_text()
 
 
 def test_of_the_losses_of_a_failed_run_the_one_that_matters_is_left(tmp_path: Path) -> None:
