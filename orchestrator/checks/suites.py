@@ -18,7 +18,7 @@ from owlt.agents.contract import pairs
 from owlt.agents.contract.implementation import Implementation, Parameter
 from owlt.emulator.channel.aimed_fault import Fault
 from owlt.inputs.axis_values import Size
-from owlt.inputs.mistake import Invalid, Mistake, Place, did_you_mean
+from owlt.inputs.mistake import Invalid, Mistake, Place, did_you_mean, got
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.errors import NotFound, ProfileError
 from owlt.orchestrator.planning.plan import faults_of
@@ -78,7 +78,7 @@ class Suite(BaseModel):
 def find_suite(name: str, protocol: str) -> Suite:
     """The suite of that name, or in the file of that path; "": that of the protocol.
 
-    Raises NotFound, ProfileError with every mistake in the file.
+    Raises NotFound, ProfileError with every mistake in the file, or for a suite of another protocol.
     """
     known = {path.stem: path for path in sorted(SUITES.glob("*.yaml"))}
     path = Path(name) if name.endswith((".yaml", ".yml")) else known.get(name or protocol.lower())
@@ -88,9 +88,13 @@ def find_suite(name: str, protocol: str) -> Suite:
         raise NotFound(Mistake(problem, fix=fix))
     document = read_document(path)
     try:
-        return Suite.model_validate(document.value)
+        suite = Suite.model_validate(document.value)
     except ValidationError as problem:
         raise ProfileError(*map(document.positions.located, mistakes_in(problem, Suite))) from None
+    if protocol and suite.protocol != protocol:
+        expected, where = f"{protocol}, the protocol of the implementation", Place(key=("protocol",))
+        raise ProfileError(document.positions.located(Mistake(got(suite.protocol), expected, where=where)))
+    return suite
 
 
 def in_case(implementation: Implementation, case: SuiteCase) -> Implementation | None:

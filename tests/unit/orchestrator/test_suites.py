@@ -38,6 +38,11 @@ def test_a_suite_that_does_not_exist_is_named_with_the_nearest() -> None:
         find_suite("", "UFTP")
 
 
+def test_a_suite_of_another_protocol_is_refused_with_its_line() -> None:
+    with pytest.raises(ProfileError, match=r"ltp.yaml:\d+: protocol: got 'LTP', expected CFDP"):
+        find_suite("ltp", "CFDP")
+
+
 def test_a_mistake_in_a_suite_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "suite.yaml"
     path.write_text(
