@@ -122,7 +122,8 @@ def _require_no_names(expression: str, packet: str) -> None:
         is_range = before == "portrange" and _PORTS.fullmatch(word)
         if word and not (word in _KEYWORDS or _NUMBER.fullmatch(word) or _is_network(word) or is_range):
             expected = "keywords of pcap-filter(7), addresses and numbers, separated by spaces"
-            raise Invalid(Mistake(f"{got(packet)}: {word!r}", expected, "write names as addresses or numbers"))
+            fix = "write names as addresses or numbers; 'owlt channel packets' lists the named classes"
+            raise Invalid(Mistake(f"{got(packet)}: {word!r}", expected, fix))
         before = word
 
 

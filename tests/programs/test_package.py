@@ -60,7 +60,7 @@ def test_the_wheel_has_every_file_of_the_folders_that_are_its_parts(wheel: zipfi
 
 
 def test_programs_can_be_executed(unpacked: Path) -> None:
-    for name in ("debian-packages", "profiles/third-party/build-normcast"):
+    for name in ("debian-packages", "profiles/third-party/build-norm-programs"):
         assert os.access(unpacked / "owlt" / name, os.X_OK)
 
 
