@@ -12,6 +12,7 @@ from contextlib import closing
 from owlt.emulator.kernel.bpf.loading import bpf_reason
 from owlt.emulator.kernel.bpf_stages import ErrorStage
 from owlt.emulator.kernel.gate import Admission, GateStage
+from owlt.emulator.kernel.kernel_requests import REDIRECT
 from owlt.emulator.kernel.program_settings import ErrorProcess
 from owlt.emulator.kernel.rtnetlink import open_rtnetlink
 from tests.system.guest_scripts.bpf_run import flipped
@@ -53,7 +54,7 @@ with (
         index=entrance,
         parent=0xFFFF_FFF2,
         handle=1,
-        prio=2,
+        prio=REDIRECT,
         action={"kind": "mirred", "direction": "egress", "action": "redirect", "ifindex": end},
     )
     told["shown"] = sh("tc filter show dev origin egress") + sh("tc filter show dev entrance ingress")
