@@ -21,13 +21,15 @@ CONFIRMED = {
     "tiptop-quic": {"defaults-fail", "right-rtt"},
 }
 """Claims that the quick form decides, with room to their bounds."""
+WITH_FAILURES = ("tiptop-quic",)
+"""Some of whose runs fail, which is what it shows."""
 
 
 @pytest.mark.parametrize("name", [path.name for path in reproductions()])
 def test_the_quick_form_judges_the_claims(name: str, tmp_path: Path, guest_kernel: object) -> None:
     done = owlt("reproduce", name, "--quick", "--results", tmp_path / "results", "--json")
 
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == (3 if name in WITH_FAILURES else 0), done.stderr
     judged = json.loads(done.stdout)
     verdicts = {each["id"]: each["verdict"] for each in judged["claims"]}
     assert {id for id, verdict in verdicts.items() if verdict == "confirmed"} >= CONFIRMED[name]
