@@ -135,11 +135,6 @@ class FaultPlayer:
         self._stage_of_rule += [stage] * len(rules.purposes)
         self._stages[name] = stage
 
-    @property
-    def faults(self) -> tuple[Fault, ...]:
-        """The faults as they were given."""
-        return self._faults
-
     def start(self) -> None:
         """Let packets be hit from now on. Can be called once."""
         if self._thread is not None:

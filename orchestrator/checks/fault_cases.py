@@ -32,7 +32,8 @@ HOST_OF: Mapping[Direction, Host] = {"forward": "sender", "reverse": "receiver"}
 DIRECTIONS: tuple[Direction, ...] = ("forward", "reverse")
 _PLAIN_LINK = LinkSpec(delay_ns=250_000_000, rate_bps=1_000_000)
 PLAIN_CHANNEL = ChannelSpec(forward=_PLAIN_LINK, reverse=_PLAIN_LINK)
-"""250 ms and 1 Mbit/s each way, without random effects."""
+"""A channel without random effects."""
+PLAIN_CHANNEL_TEXT = "250 ms and 1 Mbit/s each way"
 MOST_LADDER_LINES = 60
 
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import empty_directory
+from owlt.orchestrator.commands.performing import empty_directory, perform_cases
 from owlt.orchestrator.commands.usage import Guests, Implementation, Json, complete_implementation
-from owlt.orchestrator.ending import INTERRUPTED_STATUS
 
 if TYPE_CHECKING:
     from owlt.agents.contract import implementation as contract
@@ -115,18 +114,12 @@ def _performed(
 ) -> dict[str, Finding]:
     from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_of_cases
     from owlt.orchestrator.checks.suites import finding_of
-    from owlt.orchestrator.commands.progress import SweepProgress
-    from owlt.orchestrator.sweep.campaign import Start, perform_plan
     from owlt.results.record import read_record
     from owlt.results.recorded_runs import run_directory
 
     faults = {name: case.faults for name, case in cases.items()}
     plan = plan_of_cases(f"conform-{implementation.name}", implementation, PLAIN_CHANNEL, suite.file_size, faults)
-    with SweepProgress(printer.console, again, expected_failures={run.run_id for run in plan.runs}) as observe:
-        performed = perform_plan(Start(plan, results, again, guests=guests), observe)
-    if performed.interrupted:
-        printer.note(performed.summary)
-        raise typer.Exit(INTERRUPTED_STATUS)
+    perform_cases(printer, plan, results, again, guests)
     runs = {run.permutation.channel_name: run_directory(results, run.run_id) for run in plan.runs}
     return {name: finding_of(name, case, read_record(runs[name]), runs[name]) for name, case in cases.items()}
 
@@ -134,7 +127,7 @@ def _performed(
 def _write(name: str, suite: Suite, findings: list[Finding], results: Path, again: str) -> None:
     """The page and the JUnit XML."""
     from owlt.inputs.quantities import format_size
-    from owlt.orchestrator.checks.fault_cases import ladder_lines
+    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL_TEXT, ladder_lines
     from owlt.orchestrator.checks.suites import junit
     from owlt.orchestrator.own_version import own_version
     from owlt.reports.rendering import new_environment
@@ -156,7 +149,7 @@ def _write(name: str, suite: Suite, findings: list[Finding], results: Path, agai
             summary=_summary(findings),
             open_cases=open_cases,
             file_size=format_size(suite.file_size),
-            channel="250 ms and 1 Mbit/s each way",
+            channel=PLAIN_CHANNEL_TEXT,
             version=own_version(),
         )
     )

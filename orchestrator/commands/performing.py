@@ -409,3 +409,16 @@ def empty_directory(parent: Path, name: str) -> Path:
         require_free(results)
     remove_tree(path)
     return path
+
+
+def perform_cases(printer: Printer, plan: Plan, results: Path, again: str, guests: int | None) -> Performed:
+    """Perform a plan whose runs may fail: what they show is not that. Ends the command if it is interrupted."""
+    from owlt.orchestrator.commands.progress import SweepProgress
+    from owlt.orchestrator.sweep.campaign import Start, perform_plan
+
+    with SweepProgress(printer.console, again, expected_failures={run.run_id for run in plan.runs}) as observe:
+        performed = perform_plan(Start(plan, results, again, guests=guests), observe)
+    if performed.interrupted:
+        printer.note(performed.summary)
+        raise typer.Exit(INTERRUPTED_STATUS)
+    return performed

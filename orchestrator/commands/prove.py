@@ -11,9 +11,8 @@ import typer
 
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import empty_directory
+from owlt.orchestrator.commands.performing import empty_directory, perform_cases
 from owlt.orchestrator.commands.usage import Guests, Implementation, Json, complete_channel, parsed
-from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -135,18 +134,15 @@ def perform_sets(
     is the trial without losses, with which they are compared."""
     from owlt.orchestrator.checks.fault_cases import case_name, drops, plan_of_cases
     from owlt.orchestrator.checks.proof import trials_of
-    from owlt.orchestrator.commands.progress import SweepProgress
-    from owlt.orchestrator.sweep.campaign import Start, perform_plan
 
     if not sets:
         return []
     cases = {case_name(each): drops(each) for each in sets}
     plan = plan_of_cases(f"prove-{implementation.name}", implementation, channel, file_size_bytes, cases, ip)
-    with SweepProgress(printer.console, again, expected_failures={run.run_id for run in plan.runs}) as observe:
-        performed = perform_plan(Start(plan, results, again, guests=guests), observe)
-    if performed.interrupted or not performed.is_complete:
+    performed = perform_cases(printer, plan, results, again, guests)
+    if not performed.is_complete:
         printer.note(performed.summary)
-        raise typer.Exit(INTERRUPTED_STATUS if performed.interrupted else 1)
+        raise typer.Exit(1)
     return trials_of(plan, results, sets, base)
 
 
@@ -174,7 +170,7 @@ def _write_page(
     channel: str | None,
 ) -> Path:
     """The page of a proof, with its figure."""
-    from owlt.orchestrator.checks.fault_cases import ladder_lines
+    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL_TEXT, ladder_lines
     from owlt.orchestrator.checks.proof import places_of
     from owlt.orchestrator.own_version import own_version
     from owlt.reports.drawing.channel import save_channel
@@ -194,7 +190,7 @@ def _write_page(
             lines=lines,
             version=own_version(),
             file_size=file_size,
-            channel=channel or "250 ms and 1 Mbit/s each way",
+            channel=channel or PLAIN_CHANNEL_TEXT,
             ladders=[(trial, ladder_lines(trial.run)) for trial in verdict.counterexamples[:MOST_PRINTED]],
             slowest=sorted(lossy, key=lambda trial: -(trial.extra_rtts or 0.0))[:MOST_PRINTED],
         )

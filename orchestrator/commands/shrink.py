@@ -102,7 +102,7 @@ def shrink(
     printer.json({"run": run, "losses": len(losses), "left": list(trial.lost), "channel": path, "runs": len(tried)})
     lines = ladder_lines(trial.run)
     printer.text("\n  ".join([f"{trial.outcome}{f': {trial.reason}' if trial.reason else ''}:", *lines]))
-    printer.text(f"{len(left)} of {len(losses)} losses are left, of which none can be left out: {trial.text}")
+    printer.text(f"{len(left)} of {len(losses)} losses remain, and all of them are needed: {trial.text}")
     printer.text(f"a channel file that repeats it: {path} ({len(tried)} runs)")
 
 
