@@ -380,11 +380,6 @@ def test_what_is_behind_a_port_that_has_gone_is_cleared(watch: Watch) -> None:
     assert "owlt-ifb" not in told["port_gone_cleared"]
 
 
-def test_applying_a_channel_takes_a_quarter_of_a_second_at_most(watch: Watch) -> None:
-    """In a guest on its real clock, four times slower than its host, which may be busy: 0.06 s when it is not."""
-    assert watch("apply_time", clock="real").told["median_s"] < 0.25
-
-
 def number(frame: bytes) -> int:
     return int.from_bytes(frame[42:50], "big")
 

@@ -3,7 +3,6 @@
 import random
 import re
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
@@ -154,13 +153,11 @@ def test_a_sender_without_a_receiver_ends_well_when_it_only_flushes(
 
 
 def test_a_receiver_without_a_sender_ends_with_a_reason(receiver: Callable[..., "Popen[str]"]) -> None:
-    begin_s = time.monotonic()
     listener = receiver("--idle-limit-s", 0.5)
     _, error = listener.communicate(timeout=120)
 
     assert listener.returncode == 1
     assert error == "failed: no progress for 0.5 s\n"
-    assert time.monotonic() - begin_s < 5
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def keeper(cleared: Cleared, clock: Clock) -> LeaseKeeper:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 5
+    end_s = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end_s
         time.sleep(0.005)
