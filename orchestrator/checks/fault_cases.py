@@ -1,18 +1,18 @@
 """One short transfer under many sets of aimed faults, as a plan like any other: each set is a channel of its own name.
 
-Used to prove that an implementation delivers after every loss (`proof`). On the clock exact such a run is a function of
-its faults, and all of its packets are known.
+Used to prove that an implementation delivers after every loss (`proof`), and to check it with a few of them. On the
+clock exact such a run is a function of its faults, and all of its packets are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.implementation import Clock, Implementation
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.frames.session import Host
 from owlt.captures.protocols.messages import messages
@@ -35,6 +35,8 @@ PLAIN_CHANNEL = ChannelSpec(forward=_PLAIN_LINK, reverse=_PLAIN_LINK)
 """A channel without random effects."""
 PLAIN_CHANNEL_TEXT = "250 ms and 1 Mbit/s each way"
 MOST_LADDER_LINES = 60
+FEW = 4
+"""Packets of one name that are all worth losing; of more, the first and the last."""
 
 
 @dataclass(frozen=True, order=True)
@@ -86,6 +88,16 @@ def case_name(losses: Losses) -> str:
     return "-".join(f"{place.direction[0]}{place.number}" for place in losses) or "none"
 
 
+def telling_packets(sent: Iterable[SentPacket]) -> list[SentPacket]:
+    """The packets of a run whose losses tell most, in its order: of each direction and name of a message all, if there
+    are a few, or else the first and the last. These are the first and the last packet, and control packets."""
+    alike: dict[tuple[str, str], list[SentPacket]] = {}
+    for packet in sent:
+        alike.setdefault((packet.place.direction, packet.name), []).append(packet)
+    chosen = [packet for group in alike.values() for packet in (group if len(group) <= FEW else (group[0], group[-1]))]
+    return sorted(chosen, key=lambda packet: (packet.at_ns, packet.place))
+
+
 def plan_of_cases(
     name: str,
     implementation: Implementation,
@@ -93,12 +105,14 @@ def plan_of_cases(
     file_size_bytes: int,
     cases: Mapping[str, Sequence[Fault]],
     ip: int = 4,
+    clock: Clock = "exact",
 ) -> Plan:
-    """One run of each case, on the clock exact, over a channel with its faults in addition."""
+    """One run of each case over a channel with its faults in addition."""
     sweep = Sweep.model_validate(
         {
             "name": name.replace("_", "-").replace(".", "-").lower(),
             "seed": SEED,
+            "clock": clock,
             "implementations": [implementation.name],
             "file_size": format_size(file_size_bytes),
             "channel": list(cases),

@@ -24,11 +24,12 @@ from owlt.captures.frames.columns import Columns, first_difference, read_columns
 from owlt.captures.frames.decoding import Kind
 from owlt.captures.frames.session import ANY, Session, sent_by
 from owlt.inputs.quantities import format_rate
+from owlt.orchestrator.checks.proof import Trial
 from owlt.orchestrator.checks.trials import CLEAN, DEAD, LOSSY, Load, best_clock
 from owlt.orchestrator.hosts.printable import BY_SIGNAL, SHELL_BASE, begin_of, how_ended, printable
 from owlt.results.files import KEPT_NAME
 from owlt.results.judgements import known_failure
-from owlt.results.record import UNKNOWN, Outcome, RunRecord, refusals_text
+from owlt.results.record import UNKNOWN, Outcome, RunRecord, read_record, refusals_text
 from owlt.results.recorded_runs import recorded_runs
 
 Level = Literal["ok", "note", "bad"]
@@ -60,9 +61,14 @@ class Finding:
 
 
 def findings(
-    implementation: Implementation, results: Path, repeated: Path | None = None, load: Load = load_summary
+    implementation: Implementation,
+    results: Path,
+    repeated: Path | None = None,
+    losses: Sequence[Trial] = (),
+    load: Load = load_summary,
 ) -> list[Finding]:
-    """The findings of the runs of `trials.check_plan`; `repeated` has those that were performed a second time."""
+    """The findings of the runs of `trials.check_plan`; `repeated` has those that were performed a second time, `losses`
+    are short transfers without a loss, and with one each."""
     runs = {run.record.channel_name: (run.record, run.directory) for run in recorded_runs(results)}
     result = [_version(next(iter(runs.values()))[0])]
     for channel, subject in SUBJECTS.items():
@@ -70,6 +76,7 @@ def findings(
     if all(runs[channel][0].outcome is Outcome.UNSUPPORTED for channel in (CLEAN, LOSSY)):
         result.append(Finding("tried", "bad", "nothing could be tried"))
     result.append(_honesty(implementation, runs[DEAD][0]))
+    result += _losses(implementation, losses) if losses else []
     records = [record for record, _ in runs.values()]
     result += [*_limits(implementation), *_ends(implementation, records), _leftovers(records)]
     if runs[CLEAN][0].outcome in (Outcome.COMPLETED, Outcome.TIMED_OUT):
@@ -139,6 +146,27 @@ def _honesty(implementation: Implementation, record: RunRecord) -> Finding:
         return Finding(subject, "note", "its sender still exited with status 0; owlt relies on the receiver's file")
     ended = "had to be killed" if record.sender.stopped or status is None else how_ended(status)
     return Finding(subject, "ok", f"{record.outcome}; its sender {ended}")
+
+
+def _losses(implementation: Implementation, trials: Sequence[Trial]) -> Iterator[Finding]:
+    """What became of a short transfer after the loss of one packet; the first of the trials has none."""
+    subject, (base, *lossy) = "one loss", trials
+    if not base.is_delivered:
+        text = f"not tried: even without a loss: {base.outcome}: {'; '.join((base.reason, *base.suspect))}"
+        yield Finding(subject, "note", text)
+        return
+    for trial in lossy:
+        if trial.is_decided and not trial.is_delivered:
+            why = known_failure(implementation, read_record(trial.run))
+            known = f", a known limit: {why}" if why else ""
+            text = f"if {trial.text} is lost: {trial.outcome}{known}: {trial.reason}; {trial.run}"
+            yield Finding(subject, "note" if why else "bad", text)
+    delivered = sum(trial.is_delivered for trial in lossy)
+    text = f"delivered after {delivered} of {len(lossy)} losses: the first packet, the last, control packets"
+    yield Finding(subject, "ok", text)
+    if undecided := [trial for trial in lossy if not trial.is_decided]:
+        why = "; ".join((undecided[0].reason, *undecided[0].suspect))
+        yield Finding(subject, "note", f"{len(undecided)} of these runs are suspect or aborted: {why}")
 
 
 def _repeats(implementation: Implementation, first: dict[str, Path], repeated: Path | None) -> Finding | None:

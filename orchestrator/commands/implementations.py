@@ -18,14 +18,16 @@ from owlt.orchestrator.ending import INTERRUPTED_STATUS
 if TYPE_CHECKING:
     from owlt.agents.contract import implementation as contract
     from owlt.agents.contract.implementation import Clock
+    from owlt.orchestrator.checks.proof import Trial
     from owlt.orchestrator.checks.trials import Row
     from owlt.orchestrator.planning.plan import Plan
 
 implementations_app = new_app("List, show, check and tabulate implementations.")
 
 CHECKS = Path("results", "checks")
-REPEATED = "repeated"
-"""Subdirectory of a check's results: the runs that were performed a second time."""
+REPEATED, LOSSES = "repeated", "losses"
+"""Subdirectories of a check's results: the runs that were performed a second time, and those with one loss each."""
+SHORT_FILE_BYTES = 20_000
 TABLE = Path("results", "implementations-table")
 ADVICE = 'docs/implementations.md, "Error messages"'
 COLUMNS = (
@@ -89,7 +91,8 @@ def check_implementation(
     """Try an implementation in the virtual rig and print a verdict.
 
     It sends 1 MB over a clean, a lossy and a dead channel. On the exact clock, it repeats the clean and the lossy run
-    and compares the packets. The runs stay in results/checks/NAME.
+    and compares the packets. It sends 20 kB, and loses one packet of it: the first, the last, each control packet. The
+    runs stay in results/checks/NAME.
 
     Exit status: 0 if it is fit for a sweep, 1 if not; the output says why.
     """
@@ -109,7 +112,8 @@ def check_implementation(
     if summary:
         printer.note(summary)
         raise typer.Exit(INTERRUPTED_STATUS)
-    checked = findings(implementation, results, repeated)
+    losses = _perform_losses(printer, implementation, results / LOSSES, guests, again)
+    checked = findings(implementation, results, repeated, losses)
     fit = is_fit(checked)
     printer.json({"implementation": implementation.name, "fit": fit, "findings": checked, "results": results})
     printer.table(("checked", "", "result"), ((each.subject, each.level, each.text) for each in checked))
@@ -220,6 +224,25 @@ def _perform(printer: Printer, plan: Plan, results: Path, guests: int | None, ag
     with SweepProgress(printer.console, again, expected_failures=dead) as observe:
         performed = perform_plan(Start(plan, results, again, guests=guests), observe)
     return performed.summary if performed.interrupted else ""
+
+
+def _perform_losses(
+    printer: Printer, implementation: contract.Implementation, results: Path, guests: int | None, again: str
+) -> list[Trial]:
+    """Perform a short transfer without a loss, and then with the loss of each telling packet, if it is delivered."""
+    from owlt.orchestrator.checks.fault_cases import Losses, telling_packets
+    from owlt.orchestrator.checks.trials import CHANNELS, CLEAN, best_clock
+    from owlt.orchestrator.commands.prove import perform_sets
+
+    def performed(sets: list[Losses], number: int, base: Trial | None) -> list[Trial]:
+        channel, clock, place = CHANNELS[CLEAN], best_clock(implementation), results / str(number)
+        return perform_sets(
+            printer, implementation, channel, SHORT_FILE_BYTES, sets, place, guests, again, base, clock=clock
+        )
+
+    (base,) = performed([()], 0, None)
+    sets: list[Losses] = [(packet.place,) for packet in telling_packets(base.sent)] if base.is_delivered else []
+    return [base, *performed(sets, 1, base)]
 
 
 def _print_log_tails(printer: Printer, results: Path) -> None:

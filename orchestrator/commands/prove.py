@@ -17,6 +17,7 @@ from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from owlt.agents.contract import implementation as contract
+    from owlt.agents.contract.implementation import Clock
     from owlt.emulator.channel.spec import ChannelSpec
     from owlt.orchestrator.checks.fault_cases import Losses
     from owlt.orchestrator.checks.proof import Trial, Verdict
@@ -129,6 +130,7 @@ def perform_sets(
     again: str,
     base: Trial | None = None,
     ip: int = 4,
+    clock: Clock = "exact",
 ) -> list[Trial]:
     """One run of each set of losses, in a results directory of their own; ends the command if it is interrupted. `base`
     is the trial without losses, with which they are compared."""
@@ -138,7 +140,7 @@ def perform_sets(
     if not sets:
         return []
     cases = {case_name(each): drops(each) for each in sets}
-    plan = plan_of_cases(f"prove-{implementation.name}", implementation, channel, file_size_bytes, cases, ip)
+    plan = plan_of_cases(f"prove-{implementation.name}", implementation, channel, file_size_bytes, cases, ip, clock)
     performed = perform_cases(printer, plan, results, again, guests)
     if not performed.is_complete:
         printer.note(performed.summary)

@@ -103,11 +103,13 @@ def tcp_disagreement(sender: HostTcp, sent_again: int) -> str:
 def known_failure(implementation: Implementation, record: RunRecord) -> str:
     """The known limit that explains a failed run; "" if there is none, or if the implementation did not fail.
 
-    A run in which a side was not launched shows nothing about the channel, and no limit explains it.
+    A run in which a side was not launched shows nothing about the channel, and no limit explains it. After an aimed
+    loss, the packet error rate counts as 1.
     """
     if record.outcome not in NOT_DELIVERED or not (record.sender.command and record.receiver.command):
         return ""
-    channel = (record.file_size_bytes, record.delay_ns / 1e9, record.packet_error_rate)
+    has_aimed_losses = record.faults is not None and any(each.hits for each in record.faults.faults)
+    channel = (record.file_size_bytes, record.delay_ns / 1e9, 1.0 if has_aimed_losses else record.packet_error_rate)
     at = (record.reason_code, *channel, record.parameters)
     return next((limit.why for limit in implementation.known_limits if limit.covers(*at)), "")
 

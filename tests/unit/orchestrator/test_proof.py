@@ -16,6 +16,7 @@ from owlt.orchestrator.checks.fault_cases import (
     case_name,
     drops,
     plan_of_cases,
+    telling_packets,
 )
 from owlt.orchestrator.checks.proof import Trial, successors, verdict_of
 from owlt.orchestrator.profiles.catalogue import find_implementation
@@ -130,3 +131,16 @@ def test_failures_in_a_row_do_not_keep_later_sets_from_being_performed() -> None
     plan = plan_of_cases("prove-cfdp", find_implementation("cfdp"), PLAIN_CHANNEL, 2000, {"f1": ()})
 
     assert plan.sweep.quarantine_after == 0
+
+
+def test_of_many_packets_of_one_name_the_first_and_the_last_are_lost() -> None:
+    names = [*("data",) * 9, "EOF", *("data",) * 9]
+    sent = [SentPacket(Place("forward", number), number, name) for number, name in enumerate(names, start=1)]
+    sent.append(SentPacket(Place("reverse", 1), 10, "ACK"))
+
+    assert [packet.text for packet in telling_packets(sent)] == [
+        "forward #1 (data)",
+        "forward #10 (EOF)",
+        "reverse #1 (ACK)",
+        "forward #19 (data)",
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,7 +16,10 @@ from owlt.agents.contract.limits import Failure, KnownLimit
 from owlt.agents.contract.side import Stop
 from owlt.captures.accounting.measures import DelaySummary
 from owlt.captures.accounting.summary import CaptureSummary
+from owlt.orchestrator.checks.fault_cases import Place, plan_of_cases
+from owlt.orchestrator.checks.proof import Trial
 from owlt.orchestrator.checks.trials import (
+    CHANNELS,
     CLEAN,
     DEAD,
     LOSSY,
@@ -33,7 +37,7 @@ from owlt.orchestrator.commands.implementations import ADVICE, with_parameters
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation
-from owlt.results.record import Outcome, ReasonCode, RunRecord, Side, write_record
+from owlt.results.record import FaultCount, Faults, Outcome, ReasonCode, RunRecord, Side, write_record
 from tests.unit.captures.making import SESSION
 
 NO_DELAYS = DelaySummary.model_construct()
@@ -107,7 +111,7 @@ def checked(
             write_record(record(run, **changes.get(run.permutation.channel_name, {})), place)
             (place / "sender.pcap").write_bytes(CAPTURE)
             (place / "receiver.pcap").write_bytes(captured)
-    checked = findings(implementation, directory, directory / "repeated", lambda _: packets or summary())
+    checked = findings(implementation, directory, directory / "repeated", load=lambda _: packets or summary())
     return {finding.subject: finding for finding in checked}
 
 
@@ -463,3 +467,62 @@ def test_the_log_files_that_a_profile_keeps_are_in_the_tail(tmp_path: Path) -> N
     log.write_text("two\n")
 
     assert list(log_tail(tmp_path)) == ["sender.out: 'one'", "kept/receiver/logs/ion.log: 'two'"]
+
+
+def after_losses(cfdp: Implementation, tmp_path: Path, *lost: Trial) -> list[Finding]:
+    """What a check finds of short transfers: one without a loss, and these."""
+    base = Trial((), (), Outcome.COMPLETED, "", (), 1.0, 0.0, 0, tmp_path, ())
+    checked(cfdp, tmp_path)
+    found = findings(cfdp, tmp_path, losses=[base, *lost], load=lambda _: summary())
+    return [finding for finding in found if finding.subject == "one loss"]
+
+
+def one_loss(outcome: Outcome, run: Path, **changes: Any) -> Trial:
+    place = Place("reverse", 3)
+    return replace(
+        Trial((place,), ("reverse #3 (ACK)",), outcome, "the sender hung", (), None, None, None, run, ()), **changes
+    )
+
+
+def run_with_a_hit(directory: Path, outcome: Outcome, code: ReasonCode | None) -> Path:
+    """The directory of a run in which an aimed fault dropped a packet."""
+    faults = Faults(faults=[FaultCount(fault="packet #3", action="dropped", seen=3, hits=1)], hits=[])
+    (run,) = plan_of_cases("check", find_implementation("cfdp"), CHANNELS[CLEAN], 20_000, {"r3": ()}).runs
+    place = directory / "run"
+    place.mkdir()
+    write_record(record(run, outcome=outcome, reason_code=code, faults=faults, **LAUNCHED), place)
+    return place
+
+
+def test_a_check_that_delivers_after_every_loss_says_after_how_many(cfdp: Implementation, tmp_path: Path) -> None:
+    (finding,) = after_losses(cfdp, tmp_path, one_loss(Outcome.COMPLETED, tmp_path))
+
+    assert (finding.level, finding.text[:34]) == ("ok", "delivered after 1 of 1 losses: the")
+
+
+def test_a_transfer_that_stalls_after_one_loss_makes_an_implementation_unfit(
+    cfdp: Implementation, tmp_path: Path
+) -> None:
+    run = run_with_a_hit(tmp_path, Outcome.TIMED_OUT, ReasonCode.TIME_LIMIT)
+    stalled, summed = after_losses(cfdp, tmp_path, one_loss(Outcome.TIMED_OUT, run))
+
+    assert (stalled.level, stalled.text) == (
+        "bad",
+        f"if reverse #3 (ACK) is lost: timed_out: the sender hung; {run}",
+    )
+    assert summed.text.startswith("delivered after 0 of 1 losses")
+
+
+def test_a_known_limit_explains_a_stall_after_an_aimed_loss(forgetful: Implementation, tmp_path: Path) -> None:
+    run = run_with_a_hit(tmp_path, Outcome.TIMED_OUT, ReasonCode.TIME_LIMIT)
+    stalled, _ = after_losses(forgetful, tmp_path, one_loss(Outcome.TIMED_OUT, run))
+
+    assert (stalled.level, "it never repeats" in stalled.text) == ("note", True)
+
+
+def test_a_suspect_run_with_a_loss_is_no_verdict(cfdp: Implementation, tmp_path: Path) -> None:
+    suspect = one_loss(Outcome.TIMED_OUT, tmp_path, suspect=("a fault hit nothing",))
+    summed, undecided = after_losses(cfdp, tmp_path, suspect)
+
+    assert (summed.level, undecided.level) == ("ok", "note")
+    assert "a fault hit nothing" in undecided.text
