@@ -23,7 +23,14 @@ from owlt.orchestrator.hosts.mount_namespace import with_own_devices
 from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.own_directories import only_process, third_party_directory
 from owlt.orchestrator.profiles.environments import create_environment, finish_environment, require_pinned_wheels
-from owlt.orchestrator.profiles.pins import Refused, copy_driver, pinned_crate, pinned_module
+from owlt.orchestrator.profiles.pins import (
+    Refused,
+    copy_driver,
+    copy_jars_command,
+    install_jars,
+    pinned_crate,
+    pinned_module,
+)
 from owlt.orchestrator.profiles.third_party import (
     STAMP_NAME,
     Cargo,
@@ -31,6 +38,7 @@ from owlt.orchestrator.profiles.third_party import (
     Driver,
     Go,
     Installable,
+    Maven,
     Pypi,
     Script,
     go_driver,
@@ -138,6 +146,9 @@ def compile_command(
             return [str(go), "install", "-C", str(module), *packages], environment
         case Pypi() as recipe:
             return create_environment(recipe, prefix), {}
+        case Maven(minimum_java=minimum) as recipe:
+            find_toolchain(JAVA, minimum, machine.path)
+            return copy_jars_command(recipe, find_toolchain(MAVEN, "3", machine.path), prefix), {}
         case Script() as recipe:
             return [str(script_path(recipe)), str(prefix)], {"SUDO": " ".join(machine.root_prefix or [])}
         case Debian():
@@ -180,7 +191,7 @@ def _packages(installable: Installable) -> list[str]:
     match installable.recipe:
         case Debian(packages=packages):
             return packages
-        case Cargo(build_packages=packages) | Driver(build_packages=packages):
+        case Cargo(build_packages=packages) | Driver(build_packages=packages) | Maven(build_packages=packages):
             return [package for package in packages if not _is_package_installed(package)]
         case _:
             return []
@@ -226,8 +237,9 @@ def _compile(installable: Installable, machine: BuildMachine, observe: Observe, 
     with _fresh(installable) as prefix:
         command, environment = compile_command(installable, prefix, machine)
         title = f"{installable.title} {installable.recipe_version}"
-        work = "downloading" if isinstance(recipe, Pypi) else "downloading and compiling"
-        observe(f"{installable.name}: {work} {title}{'' if isinstance(recipe, Pypi) else '; this takes minutes'}")
+        compiled = not isinstance(recipe, Pypi | Maven)
+        work = f"downloading and compiling {title}; this takes minutes" if compiled else f"downloading {title}"
+        observe(f"{installable.name}: {work}")
         kept_log = home(installable) / LOG_NAME
         refusal = prefix / "refusal"
         environment = environment | {REFUSAL: str(refusal)}
@@ -240,6 +252,9 @@ def _compile(installable: Installable, machine: BuildMachine, observe: Observe, 
                 require_pinned_wheels(recipe, (prefix / LOG_NAME).read_text())
             reason = f"{Path(command[0]).name} {how_ended(status)}: {last_lines[-1]}"
             raise Refused(reason, f"see {kept_log}; then {how_to_install(installable)}")
+        if isinstance(recipe, Maven):
+            java = find_toolchain(JAVA, recipe.minimum_java, machine.path)
+            install_jars(recipe, java, installable.programs[0], prefix)
         for directory in ("source", "target"):
             shutil.rmtree(prefix / directory, ignore_errors=True)
         if isinstance(recipe, Pypi):
@@ -347,6 +362,20 @@ GO = Toolchain(
     source="the Go project's archive, unpacked in /usr/local, or 'apt-get install golang-go' if "
     "'apt-cache policy golang-go' shows such a version",
 )
+JAVA = Toolchain(
+    program="java",
+    language="Java",
+    directory=Path("/usr/lib/jvm/default-java/bin"),
+    version_command=("--version",),
+    source="'apt-get install default-jre-headless' if 'apt-cache policy default-jre-headless' shows such a version",
+)
+MAVEN = Toolchain(
+    program="mvn",
+    language="Maven",
+    directory=Path("/usr/share/maven/bin"),
+    version_command=("--batch-mode", "--version"),
+    source="'apt-get install maven', or the Maven project's archive",
+)
 
 
 def find_toolchain(toolchain: Toolchain, minimum: str, path: str | None = None) -> Path:
@@ -362,7 +391,7 @@ def find_toolchain(toolchain: Toolchain, minimum: str, path: str | None = None) 
         return best
     found = f"{best} is {versions[best] or 'of an unknown version'}" if best else f"{toolchain.program} is missing"
     raise Refused(
-        f"compiling it needs {toolchain.language} {minimum} or later; {found}",
+        f"installing it needs {toolchain.language} {minimum} or later; {found}",
         f"install {toolchain.language} {minimum} or later, so that {toolchain.program} is on PATH or in "
         f"{toolchain.directory}: {toolchain.source}",
     )
@@ -375,5 +404,5 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 def _version(driver: Path, toolchain: Toolchain) -> str:
     done = subprocess.run([driver, *toolchain.version_command], capture_output=True, text=True, check=False)
-    match = re.search(r"\d+\.\d+(\.\d+)?", done.stdout)
+    match = re.search(r"(?<![\[\d])\d+(\.\d+)*", done.stdout)  # mvn prints escape sequences
     return match[0] if match else ""

@@ -1,7 +1,8 @@
 """What pins the sources of a compiled third-party implementation to those that were examined: hashes of ours.
 
 A crate is compiled from the file whose hash was compared. go compares what it downloads with a sum, which is compared
-with the recipe's here. A driver's hashes are in its lock file, and cargo compares them itself.
+with the recipe's here. A driver's hashes are in its lock file, and cargo compares them itself. Jars are compared before
+anything can start them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 from owlt.orchestrator.hosts.mount_namespace import with_own_devices
 from owlt.orchestrator.hosts.printable import how_ended
-from owlt.orchestrator.profiles.third_party import LOCK_NAME, Cargo, Driver, Go, driver_files
+from owlt.orchestrator.profiles.third_party import LOCK_NAME, Cargo, Driver, Go, Maven, driver_files, lock_path
 
 DIFFERS = "the release has been replaced, or the registry's copy is damaged: compile nothing from it, and report it"
 NO_ANSWER = "see whether the package registry answers, and repeat the command"
@@ -90,6 +91,60 @@ def copy_driver(recipe: Driver, cargo: Path, directory: Path, environment: Mappi
     lock = (package / LOCK_NAME).read_text().replace("\nchecksum = ", f'\nsource = "{registry}"\nchecksum = ')
     (package / "Cargo.lock").write_text(lock)
     return package
+
+
+COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+JAR = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version><classifier>{}</classifier>
+<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
+"""
+PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>owlt</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
+<dependencies>
+{}</dependencies></project>
+"""
+
+
+def copy_jars_command(recipe: Maven, maven: Path, prefix: Path) -> list[str]:
+    """The command that has Maven download the jars of the lock, and no others, into `prefix`/source."""
+    source = prefix / "source"
+    source.mkdir()
+    (source / "pom.xml").write_text(
+        PROJECT.format("".join(JAR.format(*_coordinates(jar)) for jar in _locked_jars(recipe)))
+    )
+    options = ["--batch-mode", "--no-transfer-progress", "--strict-checksums", "--file", str(source / "pom.xml")]
+    return [str(maven), *options, COPY_JARS, "-Dmdep.useRepositoryLayout=true", f"-DoutputDirectory={source / 'jars'}"]
+
+
+def install_jars(recipe: Maven, java: Path, program: str, prefix: Path) -> None:
+    """Compare the downloaded jars with the lock, and make the command that starts `main_class` with them.
+
+    Raises Refused if a jar is missing or has another hash; then nothing is installed.
+    """
+    jars, locked = prefix / "source" / "jars", _locked_jars(recipe)
+    for jar, expected in locked.items():
+        found = hashlib.sha256((jars / jar).read_bytes()).hexdigest() if (jars / jar).exists() else "of no file"
+        _require_equal(Path(jar).name, found, expected)
+    (prefix / "lib").mkdir()
+    for jar in locked:
+        (jars / jar).rename(prefix / "lib" / Path(jar).name)
+    (prefix / "bin").mkdir()
+    (prefix / "bin" / program).write_text(
+        f"#!/bin/sh\n# jars: {hashlib.sha256(lock_path(recipe).read_bytes()).hexdigest()}\n"
+        f'exec {java} -cp "${{0%/*}}/../lib/*" {recipe.main_class} "$@"\n'
+    )
+    (prefix / "bin" / program).chmod(0o755)
+
+
+def _locked_jars(recipe: Maven) -> dict[str, str]:
+    """The hash of each jar, by its path in a Maven repository."""
+    lines = [line.split() for line in lock_path(recipe).read_text().splitlines()]
+    return {path: digest for digest, path in lines}
+
+
+def _coordinates(jar: str) -> tuple[str, str, str, str]:
+    """Group, artifact, version and classifier of GROUP/ARTIFACT/VERSION/ARTIFACT-VERSION[-CLASSIFIER].jar."""
+    *group, artifact, version, name = Path(jar).parts
+    return ".".join(group), artifact, version, Path(name).stem.removeprefix(f"{artifact}-{version}").removeprefix("-")
 
 
 def _require_equal(what: str, found: str | None, expected: str) -> None:

@@ -101,6 +101,21 @@ class Pypi(_Value):
     driver: Text | None = None
 
 
+class Maven(_Value):
+    """A program in Java: exactly the jars of `lock`, downloaded by Maven, and a command that starts `main_class`.
+
+    `lock` is a file beside the implementation's file in profiles/third-party/, in the format of sha256sum: the hash of
+    each jar, dependencies included, and its path in a Maven repository, GROUP/ARTIFACT/VERSION/FILE.
+    """
+
+    kind: Literal["maven"]
+    lock: Text
+    main_class: Text
+    version: Version
+    minimum_java: Version
+    build_packages: list[Text] = []
+
+
 class Script(_Value):
     """A script beside the implementation's file in profiles/third-party/.
 
@@ -124,7 +139,7 @@ class Installable(_Value):
     licence: Text
     required: bool
     programs: Annotated[list[Text], Field(min_length=1)]
-    recipe: Annotated[Debian | Cargo | Driver | Go | Pypi | Script, Field(discriminator="kind")]
+    recipe: Annotated[Debian | Cargo | Driver | Go | Pypi | Maven | Script, Field(discriminator="kind")]
     version_command: list[Text] = []
 
     @model_validator(mode="after")
@@ -176,7 +191,7 @@ def load_installable(path: Path) -> Installable:
 
 
 STAMP_NAME = "stamp"
-NOT_IN_STAMP = {"minimum_rust", "minimum_go", "minimum_compiler", "build_packages", "services"}
+NOT_IN_STAMP = {"minimum_rust", "minimum_go", "minimum_java", "minimum_compiler", "build_packages", "services"}
 LOCK_NAME = "crates.lock"
 """Of a driver: Cargo.lock without the lines `source`, which name a registry."""
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -209,7 +224,7 @@ def stamp(installable: Installable) -> str:
     return hashlib.sha256(recipe + b"".join(path.read_bytes() for path in _own_files(installable.recipe))).hexdigest()
 
 
-def _own_files(recipe: Debian | Cargo | Driver | Go | Pypi | Script) -> list[Path]:
+def _own_files(recipe: Debian | Cargo | Driver | Go | Pypi | Maven | Script) -> list[Path]:
     """The files of this project that a recipe uses."""
     match recipe:
         case Script():
@@ -220,6 +235,8 @@ def _own_files(recipe: Debian | Cargo | Driver | Go | Pypi | Script) -> list[Pat
             return [go_driver(driver)]
         case Pypi(driver=driver):
             return [lock_path(recipe), *([python_driver(driver)] if driver else [])]
+        case Maven():
+            return [lock_path(recipe)]
         case _:
             return []
 
@@ -241,8 +258,8 @@ def python_driver(driver: str) -> Path:
     return (PACKAGE / "agents" / "drivers" / driver / f"owlt-{Path(driver).name}").resolve()
 
 
-def lock_path(recipe: Pypi) -> Path:
-    """The requirements file of a recipe that is a Python package."""
+def lock_path(recipe: Pypi | Maven) -> Path:
+    """The file with the version and hash of every package of a recipe."""
     return (PACKAGE / "profiles" / "third-party" / recipe.lock).resolve()
 
 

@@ -20,6 +20,7 @@ from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.third_party import install_and_report, print_list
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.profiles.installing import (
+    JAVA,
     RUST,
     BuildMachine,
     Installation,
@@ -27,6 +28,7 @@ from owlt.orchestrator.profiles.installing import (
     install,
     version_numbers,
 )
+from owlt.orchestrator.profiles.pins import Refused
 from owlt.orchestrator.profiles.third_party import Installable, home, is_installed, stamp
 
 CARGO = """\
@@ -72,6 +74,23 @@ echo "flags: $GOFLAGS"
 printf '#!/bin/sh\\n' >"$GOBIN/mine"
 chmod +x "$GOBIN/mine"
 """
+JAVA_SCRIPT = """\
+#!/bin/sh
+[ "$1" = --version ] && echo "openjdk VERSION 2026-01-01"
+"""
+MVN = """\
+#!/bin/sh
+[ "$2" = --version ] && printf '\\033[1mApache Maven 3.9.9\\033[m\\n' && exit
+while read -r line; do echo "$line"; done <"$5"
+for option in "$@"; do directory="${option#-DoutputDirectory=}"; done
+mkdir -p "$directory/org/mine/mine/1.2.3"
+printf jar >"$directory/org/mine/mine/1.2.3/mine-1.2.3.jar"
+[ BROKEN = yes ] || printf jar >"$directory/org/mine/mine/1.2.3/mine-1.2.3-linux.jar"
+"""
+JARS = {
+    f"org/mine/mine/1.2.3/{name}": hashlib.sha256(b"jar").hexdigest()
+    for name in ("mine-1.2.3.jar", "mine-1.2.3-linux.jar")
+}
 DPKG_QUERY = """\
 #!/bin/sh
 [ -e PROGRAMS/the-compiler ] && echo "ii "
@@ -153,6 +172,21 @@ def a_driver(directory: Path, **changes: object) -> Installable:
     (directory / "main.rs").write_text("fn main() {}")
     recipe = {"kind": "driver", "driver": str(directory), "language": "rust", "version": "1.2.3"}
     return an_installable(recipe=recipe | {"minimum_compiler": "1.85"} | changes)
+
+
+def a_java_program(directory: Path, jars: dict[str, str] = JARS) -> Installable:
+    """One whose lock file is in a directory, for the machine whose programs are there."""
+    put(directory, "java", JAVA_SCRIPT.replace("VERSION", "21"))
+    lock = directory / "mine.lock"
+    lock.write_text("".join(f"{digest}  {jar}\n" for jar, digest in jars.items()))
+    recipe = {
+        "kind": "maven",
+        "lock": str(lock),
+        "main_class": "org.mine.Main",
+        "version": "1.2.3",
+        "minimum_java": "17",
+    }
+    return an_installable(recipe=recipe)
 
 
 def put_in_cargos_cache(file: bytes, registry: str = "registry") -> None:
@@ -250,7 +284,7 @@ def test_a_failed_installation_keeps_its_log_and_the_earlier_version(programs: P
 def test_a_missing_compiler_is_named_with_its_version_and_the_next_step() -> None:
     [installation], _ = installed(an_installable())
 
-    assert installation.message == "compiling it needs Rust 1.85 or later; cargo is missing"
+    assert installation.message == "installing it needs Rust 1.85 or later; cargo is missing"
     assert installation.next_step.startswith("install Rust 1.85 or later, so that cargo is on PATH or in ")
 
 
@@ -259,7 +293,7 @@ def test_an_old_compiler_is_named_with_its_version(programs: Path) -> None:
 
     [installation], _ = installed(an_installable())
 
-    assert installation.message == f"compiling it needs Rust 1.85 or later; {programs / 'cargo'} is 1.63.0"
+    assert installation.message == f"installing it needs Rust 1.85 or later; {programs / 'cargo'} is 1.63.0"
 
 
 def test_versions_are_compared_as_numbers() -> None:
@@ -346,6 +380,78 @@ def test_a_go_module_with_another_sum_than_the_recipe_is_not_compiled(programs: 
     [installation], _ = installed(an_installable(recipe=MODULE | {"sum": other}))
 
     assert installation.message == f"Go module example/mine v1.2.3 has the hash {GO_SUM}; expected {other}"
+
+
+def test_a_java_program_is_a_command_and_the_jars_of_the_lock(programs: Path) -> None:
+    put(programs, "mvn", MVN)
+    installable = a_java_program(programs)
+
+    [installation], _ = installed(installable)
+
+    assert installation.installed
+    assert sorted(path.name for path in (home(installable) / "lib").iterdir()) == [
+        "mine-1.2.3-linux.jar",
+        "mine-1.2.3.jar",
+    ]
+    command = (home(installable) / "bin" / "mine").read_text().splitlines()[-1]
+    assert command == f"""exec {programs / "java"} -cp "${{0%/*}}/../lib/*" org.mine.Main "$@\""""
+
+
+def test_maven_is_asked_for_each_jar_of_the_lock_and_for_nothing_that_it_depends_on(programs: Path) -> None:
+    put(programs, "mvn", MVN)
+    installable = a_java_program(programs)
+
+    installed(installable)
+
+    log = (home(installable) / "install.log").read_text()
+    coordinates = "<groupId>org.mine</groupId><artifactId>mine</artifactId><version>1.2.3</version>"
+    assert f"{coordinates}<classifier></classifier>" in log and f"{coordinates}<classifier>linux</classifier>" in log
+    assert (
+        log.count("<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>")
+        == log.count("<dependency>")
+        == 2
+    )
+
+
+def test_a_java_program_with_a_jar_of_another_hash_is_not_installed(programs: Path) -> None:
+    put(programs, "mvn", MVN)
+    installable = a_java_program(programs, JARS | {"org/mine/mine/1.2.3/mine-1.2.3.jar": CHECKSUM})
+
+    [installation], _ = installed(installable)
+
+    found = hashlib.sha256(b"jar").hexdigest()
+    assert installation.message == f"mine-1.2.3.jar has the hash {found}; expected {CHECKSUM}"
+    assert [path.name for path in home(installable).iterdir()] == ["install.log"]
+
+
+def test_a_java_program_with_a_missing_jar_is_not_installed(programs: Path) -> None:
+    put(programs, "mvn", MVN, broken=True)
+
+    [installation], _ = installed(a_java_program(programs))
+
+    assert installation.message.startswith("mine-1.2.3-linux.jar has the hash of no file; expected ")
+
+
+def test_a_java_program_is_installed_again_when_its_lock_has_changed(programs: Path) -> None:
+    put(programs, "mvn", MVN)
+    installed(a_java_program(programs))
+    assert is_installed(a_java_program(programs))
+
+    assert not is_installed(a_java_program(programs, JARS | {"org/mine/more/1/more-1.jar": CHECKSUM}))
+
+
+@pytest.mark.parametrize("version", ["17", "17.0.15", "21"])
+def test_java_is_new_enough_with_or_without_a_minor_version(programs: Path, version: str) -> None:
+    put(programs, "java", JAVA_SCRIPT.replace("VERSION", version))
+
+    assert find_toolchain(replace(JAVA, directory=programs), "17", machine().path) == programs / "java"
+
+
+def test_an_old_java_is_refused(programs: Path, tmp_path: Path) -> None:
+    put(programs, "java", JAVA_SCRIPT.replace("VERSION", "11.0.25"))
+
+    with pytest.raises(Refused, match=r"needs Java 17 or later; .*java is 11.0.25"):
+        find_toolchain(replace(JAVA, directory=tmp_path), "17", machine().path)
 
 
 def test_a_driver_is_compiled_with_its_lock_file_to_which_cargo_adds_the_name_of_its_registry(
@@ -614,7 +720,7 @@ def test_a_required_implementation_that_is_missing_is_status_1_and_printed_last(
     assert not install_and_report(Printer(), [an_installable()], False, machine())
 
     output = capsys.readouterr().out
-    assert "mine (required) is not installed: compiling it needs Rust 1.85 or later" in output
+    assert "mine (required) is not installed: installing it needs Rust 1.85 or later" in output
     assert output.splitlines()[-1].startswith("  next: install Rust 1.85 or later")
 
 

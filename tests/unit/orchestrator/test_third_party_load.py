@@ -9,6 +9,7 @@ import pytest
 
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.profiles.third_party import (
+    Maven,
     Pypi,
     Script,
     all_installables,
@@ -65,6 +66,21 @@ def test_a_lock_pins_the_version_of_its_recipe_and_has_hashes_but_no_address() -
         assert f"{Path(recipe.lock).stem}=={recipe.version}" in [line.split()[0] for line in lines]
 
 
+def test_a_lock_of_jars_pins_the_version_of_its_recipe_and_no_two_jars_have_the_same_name() -> None:
+    recipes = [installable.recipe for installable in all_installables() if isinstance(installable.recipe, Maven)]
+
+    assert recipes
+    for recipe in recipes:
+        lines = lock_path(recipe).read_text().splitlines()
+        matches = [
+            re.fullmatch(r"[0-9a-f]{64}  (?:[\w.-]+/)+([\w.-]+)/([\w.-]+)/(\1-\2(-[\w-]+)?\.jar)", line)
+            for line in lines
+        ]
+        names = [match[3] for match in matches if match]
+        assert len(set(names)) == len(lines)
+        assert any(name.endswith(f"-core-{recipe.version}.jar") for name in names)
+
+
 def test_every_python_driver_is_there() -> None:
     recipes = [installable.recipe for installable in all_installables() if isinstance(installable.recipe, Pypi)]
 
@@ -108,7 +124,7 @@ def test_a_value_of_a_wrong_kind_is_shown_beside_the_expected_one(tmp_path: Path
 
 
 def test_a_recipe_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
-    assert "'debian', 'cargo', 'driver', 'go', 'pypi', 'script'" in complaint(
+    assert "'debian', 'cargo', 'driver', 'go', 'pypi', 'maven', 'script'" in complaint(
         tmp_path, WHOLE.replace("kind: cargo", "kind: npm")
     )
 
