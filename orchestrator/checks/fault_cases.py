@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from owlt.agents.contract.implementation import Clock, Implementation
+from owlt.agents.contract.implementation import ROLES, Clock, Implementation
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.frames.session import Host
 from owlt.captures.protocols.messages import messages
@@ -24,7 +24,7 @@ from owlt.orchestrator.checks.trials import SEED
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.run.analysis import case_of_run
-from owlt.results.record import read_record
+from owlt.results.record import RunRecord, read_record
 
 Direction = Literal["forward", "reverse"]
 HOST_OF: Mapping[Direction, Host] = {"forward": "sender", "reverse": "receiver"}
@@ -144,7 +144,8 @@ def sent_packets(run: Path) -> list[SentPacket]:
 
 
 def ladder_lines(run: Path) -> list[str]:
-    """The packets of a run, a line for those of one name in a row, and what the faults did; a long end is left out."""
+    """The packets of a run, a line for those of one name in a row, what the faults did, and what the sides left; a long
+    end is left out."""
     record = read_record(run)
     try:
         sent = sent_packets(run)
@@ -164,4 +165,19 @@ def ladder_lines(run: Path) -> list[str]:
     for hit in hits[:MOST_LADDER_LINES]:
         fault = faults[hit.fault]
         lines.append(f"{hit.at_ns / 1e9:10.6f} s after the launch: {fault.fault}: #{hit.occurrence} {fault.action}")
-    return lines
+    return [*lines, *what_is_left(record)]
+
+
+def what_is_left(record: RunRecord) -> list[str]:
+    """What each side of a run left: processes, sockets that were open when it had to be stopped, files."""
+    return [
+        f"the {role} {what}: {', '.join(left)}"
+        for role in ROLES
+        for side in [getattr(record, role)]
+        for what, left in (
+            ("left processes running", side.left_running),
+            ("had to be stopped, with open sockets", side.open_sockets if side.stopped else []),
+            ("left files", side.left_files),
+        )
+        if left
+    ]

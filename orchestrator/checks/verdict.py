@@ -24,6 +24,7 @@ from owlt.captures.frames.columns import Columns, first_difference, read_columns
 from owlt.captures.frames.decoding import Kind
 from owlt.captures.frames.session import ANY, Session, sent_by
 from owlt.inputs.quantities import format_rate
+from owlt.orchestrator.checks.fault_cases import what_is_left
 from owlt.orchestrator.checks.proof import Trial
 from owlt.orchestrator.checks.trials import CLEAN, DEAD, LOSSY, Load, best_clock
 from owlt.orchestrator.hosts.printable import BY_SIGNAL, SHELL_BASE, begin_of, how_ended, printable
@@ -216,11 +217,10 @@ def _limits(implementation: Implementation) -> list[Finding]:
 
 
 def _leftovers(records: list[RunRecord]) -> Finding:
-    left = [command for record in records for side in (record.sender, record.receiver) for command in side.left_running]
-    if not left:
-        return Finding("leftovers", "ok", "none")
-    commands = ", ".join(f"{command!r}" for command in Counter(left))
-    return Finding("leftovers", "note", f"still running after its command ended, then stopped: {commands}")
+    """What the sides of the runs left when they had ended; sockets of one that had to be stopped are part of it."""
+    left = dict.fromkeys(sentence for record in records for sentence in what_is_left(record))
+    level: Level = "note" if left else "ok"
+    return Finding("leftovers", level, "; ".join(left) or "none")
 
 
 def _session(implementation: Implementation, load: Load, *tried: tuple[RunRecord, Path]) -> Finding:

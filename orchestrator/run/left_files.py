@@ -1,5 +1,5 @@
-"""Files that an implementation left on a host: the received file, its comparison with the sent one, and logs kept from
-failed runs.
+"""Files that an implementation left on a host: the received file, its comparison with the sent one, logs kept from
+failed runs, and all others that it did not remove.
 
 The state of the received file is read without opening it, as an implementation may have put anything in its place:
 opening a FIFO waits for a writer, a symbolic link leads to a file that never crossed the channel, and a sparse file of
@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from owlt.orchestrator.hosts.host import FileStatus, Host
+from owlt.orchestrator.hosts.host import FLOODED, FileStatus, Host
+from owlt.orchestrator.hosts.printable import printable
 from owlt.results.files import KEPT_NAME
 
 KINDS = (
@@ -183,3 +184,35 @@ def _is_own(host: Host, run_dir: str, path: str) -> bool:
     directory, file = real.stdout.decode(errors="replace").splitlines()[:2]
     is_direct = PurePosixPath(directory, PurePosixPath(path).relative_to(run_dir)) == PurePosixPath(file)
     return is_direct and host.run(["test", "-f", path]).exit_status == 0
+
+
+MOST_LEFT = 20
+"""Files that are named; the number of the others follows."""
+_ROOMS = {"": "", ".room/tmp": "/tmp", ".room/shm": "/dev/shm"}
+"""What a run directory's file system holds, by its place behind the run directory's name, and its place for a side."""
+
+
+def files_left(host: Host, run_dir: str, since_ns: int, known: Iterable[str]) -> list[str]:
+    """The files in the run directory, /tmp and /dev/shm of a side that were changed after a time, in ns since 1970.
+
+    Each with its name and size, without the `known` ones, which are named by their paths below the run directory.
+    """
+    places = [f"{run_dir}{suffix}" for suffix in _ROOMS]
+    listed = host.run(["find", *places, "!", "-type", "d", "-printf", "%T@ %s %p\\0"])
+    if listed.exit_status == FLOODED:
+        return ["more files than can be listed"]
+    left, skipped = [], {f"{run_dir}/{name}" for name in known}
+    for entry in listed.stdout.decode(errors="replace").split("\0")[:-1]:
+        changed_s, size_bytes, path = entry.split(" ", 2)
+        if path not in skipped and float(changed_s) * 1e9 >= since_ns:
+            left.append(f"{printable(_as_seen(path, run_dir))} ({size_bytes} B)")
+    left.sort()
+    more = len(left) - MOST_LEFT
+    return left[:MOST_LEFT] + ([f"and {more} more"] if more > 0 else [])
+
+
+def _as_seen(path: str, run_dir: str) -> str:
+    """A path as the side has it: in its run directory, /tmp or /dev/shm."""
+    suffix = next(suffix for suffix in reversed(_ROOMS) if path.startswith(f"{run_dir}{suffix}/"))
+    name = path.removeprefix(f"{run_dir}{suffix}/")
+    return f"{_ROOMS[suffix]}/{name}" if suffix else name

@@ -100,6 +100,41 @@ def _refusals(host: Host) -> dict[str, int]:
     }
 
 
+SOCKET_TABLES = tuple(f"/proc/net/{kind}{version}" for kind in ("udp", "tcp") for version in ("", "6"))
+TCP_STATES = {
+    "01": "ESTABLISHED",
+    "02": "SYN_SENT",
+    "03": "SYN_RECV",
+    "04": "FIN_WAIT1",
+    "05": "FIN_WAIT2",
+    "07": "CLOSE",
+    "08": "CLOSE_WAIT",
+    "09": "LAST_ACK",
+    "0A": "LISTEN",
+    "0B": "CLOSING",
+}
+"""By their numbers in proc_net_tcp.rst (net/tcp_states.h). TIME_WAIT is none: it is no state of a program."""
+_SOCKET = re.compile(r" *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} ([0-9A-F]{2}) ")
+Sockets = dict[Role, list[str]]
+
+
+def read_sockets(rig: Rig) -> Sockets:
+    """The UDP and TCP sockets of each host by kind and port, such as "udp 4556" and "tcp 5001 LISTEN"."""
+    hosts = (rig.sender.host, rig.receiver.host)
+    read = rig.at_once(*(lambda host=host: _sockets(host) for host in hosts))
+    return dict(zip(ROLES, read, strict=True))
+
+
+def _sockets(host: Host) -> list[str]:
+    found, kind = [], ""
+    for line in host.run(["cat", *SOCKET_TABLES]).stdout.decode(errors="replace").splitlines():
+        if "local_address" in line:  # the first line of a table; only that of UDP ends with drops
+            kind = "udp" if line.split()[-1] == "drops" else "tcp"
+        elif (socket := _SOCKET.match(line)) and (kind == "udp" or socket[2] in TCP_STATES):
+            found.append(f"{kind} {int(socket[1], 16)}" + (f" {TCP_STATES[socket[2]]}" if kind == "tcp" else ""))
+    return sorted(found)
+
+
 def increases(before: dict[Role, dict[str, int]], after: dict[Role, dict[str, int]]) -> dict[Role, dict[str, int]]:
     """The increases between two readings; a host without counters is omitted."""
     return {

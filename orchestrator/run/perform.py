@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from owlt.agents.contract.implementation import Role
+from owlt.agents.contract.implementation import ROLES, Role
 from owlt.emulator.faults import EmulatorError
-from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.hosts.host import Host, HostError
 from owlt.orchestrator.hosts.printable import printable
 from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import Run
@@ -34,8 +35,16 @@ from owlt.orchestrator.run.capturing import (
     stop_host_captures,
 )
 from owlt.orchestrator.run.judging import compare_received, end_of_undelivered, fault_of_file, judge, judge_duration
-from owlt.orchestrator.run.left_files import keep_files
-from owlt.orchestrator.run.observing import increases, read_refusals, start_sampling, start_watch, stop_sampling
+from owlt.orchestrator.run.left_files import files_left, keep_files
+from owlt.orchestrator.run.observing import (
+    Sockets,
+    increases,
+    read_refusals,
+    read_sockets,
+    start_sampling,
+    start_watch,
+    stop_sampling,
+)
 from owlt.orchestrator.run.programs import launch, stop_programs, wait_for_end
 from owlt.orchestrator.run.staging import Staged, is_full, stage
 from owlt.orchestrator.run.state import Ended, GaveUp, RunResult, Setting, Sides
@@ -118,7 +127,7 @@ def _phases(
             result.ended_at_ns = time.time_ns()
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
                 observe("stop")
-                _stop(run, setting, instruments, clock, directory, result, sides)
+                _stop(run, setting, staged, instruments, clock, directory, result, sides)
                 observe("fetch")
                 path = staged.paths["emulator"]
                 checks = [lambda: require_space(rig, path)] if rig.has_machines else []
@@ -146,6 +155,8 @@ class _Instruments:
     samplers: dict[Role, Program]
     refused: dict[Role, dict[str, int]]
     """The counters of refused packets before the run."""
+    sockets: Sockets
+    """The sockets of the hosts before the run."""
 
 
 def _start_instruments(
@@ -159,17 +170,18 @@ def _start_instruments(
         captures = start_captures(rig, sweep.clock, channel, paths["emulator"], directory, result, undo)
         return captures, rig.channel.statistics()
 
-    (captures, before), _, at_hosts, watch, samplers, refused = rig.at_once(
+    (captures, before), _, at_hosts, watch, samplers, refused, sockets = rig.at_once(
         captures_and_counters,
         lambda: _begin_conditions(run, setting),
         lambda: start_host_captures(run, rig, sweep, channel, directory, undo),
         lambda: _start_watch(run, setting, staged, directory, result, sides, undo),
         lambda: start_sampling(run, rig, result.tcp_ports, paths, directory, undo),
         lambda: read_refusals(rig),
+        lambda: read_sockets(rig),
     )
     if at_hosts and rig.clocks is not None:
         rig.clocks.read()
-    return _Instruments(watch, captures, before, at_hosts, samplers, refused)
+    return _Instruments(watch, captures, before, at_hosts, samplers, refused, sockets)
 
 
 def _begin_conditions(run: Run, setting: Setting) -> None:
@@ -183,6 +195,7 @@ def _begin_conditions(run: Run, setting: Setting) -> None:
 def _stop(
     run: Run,
     setting: Setting,
+    staged: Staged,
     instruments: _Instruments,
     clock: ClockStep,
     directory: Path,
@@ -193,7 +206,9 @@ def _stop(
     rig = setting.rig
 
     def programs_and_instruments() -> None:
+        now_open = read_sockets(rig)
         stop_programs(sides)
+        _note_what_is_left(staged, setting, instruments.sockets, now_open, result, sides)
         has_groups = bool(setting.implementation_of(run).session.multicast_groups)
         drain_channel(run, rig, setting.sweep.clock, has_groups)
         _stop_instruments(run, setting, instruments, directory, result)
@@ -204,6 +219,25 @@ def _stop(
     result.suspect += doubts
     if rig.conditions is not None:
         result.port_drops = {role: dict(counters) for role, counters in rig.conditions.port_drops().items()}
+
+
+def _note_what_is_left(
+    staged: Staged, setting: Setting, before: Sockets, now_open: Sockets, result: RunResult, sides: Sides
+) -> None:
+    """Enter the sockets that the programs had opened before they were stopped, and the files that they left."""
+    rig, since_ns = setting.rig, result.started_at_ns or 0
+    for role in sides.programs:
+        sides.open_sockets[role] = sorted((Counter(now_open[role]) - Counter(before[role])).elements())
+    hosts: dict[Role, Host] = {"sender": rig.sender.host, "receiver": rig.receiver.host}
+    found = rig.at_once(*(lambda role=role: _files_left(role, hosts[role], staged, since_ns) for role in ROLES))
+    sides.left_files |= zip(ROLES, found, strict=True)
+
+
+def _files_left(role: Role, host: Host, staged: Staged, since_ns: int) -> list[str]:
+    run_dir, received = staged.paths[role], PurePosixPath(staged.received)
+    known = [*staged.implementations[role].side(role).files]
+    known += [str(received.relative_to(run_dir))] if role == "receiver" else []
+    return files_left(host, run_dir, since_ns, known)
 
 
 def _stop_instruments(

@@ -72,6 +72,8 @@ class Sides:
     """The sides that still ran at the end, and were stopped."""
     left_running: dict[Role, list[str]] = field(default_factory=dict)
     """Commands that a program started and left behind."""
+    open_sockets: dict[Role, list[str]] = field(default_factory=dict)
+    left_files: dict[Role, list[str]] = field(default_factory=dict)
     news: threading.Condition = field(default_factory=threading.Condition)
     """Notified whenever a program prints or ends."""
 
@@ -99,6 +101,8 @@ class Sides:
             exit_status=program.wait(0) if program else None,
             stopped=role in self.stopped,
             left_running=self.left_running.get(role, []),
+            open_sockets=self.open_sockets.get(role, []),
+            left_files=self.left_files.get(role, []),
         )
 
 

@@ -159,6 +159,10 @@ class Side(BaseModel):
     """Rate of the host's interface, if the implementation does not pace itself."""
     left_running: list[str] = []
     """Commands of processes that it had started and that still ran when it ended; they were ended with it."""
+    open_sockets: list[str] = []
+    """Sockets of its host at the end of the session, before it was stopped, that were not there before the launch."""
+    left_files: list[str] = []
+    """Files with their sizes that it had written and not removed when it had ended, except the received file."""
 
 
 class HostTcp(BaseModel):
@@ -407,7 +411,7 @@ class RunRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
-    schema_version: Literal[12] = 12
+    schema_version: Literal[13] = 13
     run_id: FileName
     sweep: str
     implementation: str

@@ -208,6 +208,7 @@ RECORD_STEPS: Steps = {
     9: _new_keys,  # values of the reverse link at a point of the grid
     10: _new_keys,  # the version of IP
     11: _new_keys,  # aimed faults
+    12: _new_keys,  # sockets and files that are left
 }
 PLAN_STEPS: Steps = {
     1: _plan_2,

@@ -147,17 +147,23 @@ def _free_blocks(host: MemoryHost, paths: Sequence[str]) -> Completed:
 
 
 def find(host: MemoryHost, arguments: Sequence[str]) -> Completed:
-    """find DIRECTORY -type f -printf FORMAT with %P and %s."""
-    if len(arguments) != 5 or list(arguments[1:4]) != ["-type", "f", "-printf"]:
+    """find DIRECTORY... -type f -printf FORMAT, or ! -type d, with %P, %p, %s and %T@."""
+    split = next((at for at, word in enumerate(arguments) if word in ("-type", "!")), 0)
+    directories, tests, form = arguments[:split], list(arguments[split:-2]), arguments[-1]
+    if not directories or tests not in (["-type", "f"], ["!", "-type", "d"]) or arguments[-2] != "-printf":
         raise refuse("find", arguments)
-    directory, form = arguments[0], arguments[4].replace("\\n", "\n")
-    if not host.files.exists(directory):
-        return failed(f"find: '{directory}': {_NO_SUCH_FILE}")
-    output = ""
-    for path in host.files.below(directory):
-        values = {"P": str(PurePosixPath(path).relative_to(directory)), "s": str(host.files.entry(path).size_bytes)}
-        output += re.sub("%(.)", lambda match, values=values: values[match[1]], form)  # type: ignore[misc]
-    return done(output)
+    output, problems = "", ""
+    for directory in directories:
+        if not host.files.exists(directory):
+            problems += f"find: '{directory}': {_NO_SUCH_FILE}\n"
+            continue
+        for path in host.files.below(directory):
+            entry = host.files.entry(path)
+            values = {"P": str(PurePosixPath(path).relative_to(directory)), "p": path, "s": str(entry.size_bytes)}
+            values["T@"] = f"{(entry.changed_at_ns or 0) / 1e9:.9f}"
+            text = form.replace("\\n", "\n").replace("\\0", "\0")
+            output += re.sub("%(T@|.)", lambda match, values=values: values[match[1]], text)  # type: ignore[misc]
+    return Completed(1 if problems else 0, output.encode(), problems.encode())
 
 
 def tail(host: MemoryHost, arguments: Sequence[str]) -> Completed:

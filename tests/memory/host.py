@@ -183,7 +183,11 @@ class MemoryHost(Host):
         if kind.removesuffix("6") not in _STATES:
             return self.files.read(path)
         ports = sorted(port for bound, port in self.bound if bound == kind)
-        lines = [f"{at}: 00000000:{port:04X} 00000000:0000 {_STATES[kind]} " for at, port in enumerate(ports)]
+        header = "  sl  local_address rem_address   st" + (" drops" if kind.startswith("udp") else " inode")
+        lines = [
+            header,
+            *(f"{at}: 00000000:{port:04X} 00000000:0000 {_STATES[kind]} " for at, port in enumerate(ports)),
+        ]
         return "".join(f"{line}\n" for line in lines).encode()
 
     def _started(self, process: Process, logs: Path, news: threading.Condition, room: Room | None) -> Program:

@@ -19,6 +19,7 @@ from owlt.orchestrator.hosts.host_clock import ClockReading, HostClocks, clock_o
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, RECEIVER_ADDRESS, TEST_INTERFACE, HostConditions
 from owlt.orchestrator.run.analysis import expected_of, links_of
 from owlt.orchestrator.run.capturing import ring_bytes_for
+from owlt.orchestrator.run.left_files import MOST_LEFT
 from owlt.orchestrator.run.staging import file_content
 from owlt.results.certificates import Certified
 from owlt.results.record import HostClock, Outcome, ReasonCode, read_record
@@ -825,6 +826,47 @@ def test_what_a_program_left_running_is_in_the_record(stage: Stage) -> None:
     record = stage.perform().record
 
     assert record.sender is not None and record.sender.left_running == ["daemon -d"]
+
+
+def test_files_that_a_side_did_not_remove_are_in_the_record(stage: Stage) -> None:
+    def litter(process: Process) -> int:
+        process.write_file(f"{stage.run_directory}/1.bundle", bytes(300))
+        process.write_file(f"{stage.run_directory}/removed", b"")
+        process.host.files.remove(f"{stage.run_directory}/removed")
+        return take(process)
+
+    stage.receiver = litter
+    record = stage.perform().record
+
+    assert record.receiver.left_files == ["1.bundle (300 B)"]
+    assert record.sender.left_files == []
+
+
+def test_of_many_files_that_are_left_some_are_named_and_the_others_counted(stage: Stage) -> None:
+    def litter(process: Process) -> int:
+        for number in range(MOST_LEFT + 3):
+            process.write_file(f"{stage.run_directory}/{number:02}", b"")
+        return take(process)
+
+    stage.receiver = litter
+    left = stage.perform().record.receiver.left_files
+
+    assert (len(left), left[-1]) == (MOST_LEFT + 1, "and 3 more")
+
+
+def test_a_socket_that_is_open_when_the_session_ends_is_in_the_record(stage: Stage) -> None:
+    host = stage.rig.receiver
+    host.bound.add(("tcp", 22))  # not of the run
+
+    def keep_open(process: Process) -> int:
+        host.bound.add(("udp", PORT))
+        return take(process)
+
+    stage.receiver = keep_open
+    record = stage.perform().record
+
+    assert record.receiver.open_sockets == [f"udp {PORT}"]
+    assert record.sender.open_sockets == []
 
 
 def test_a_run_directory_without_room_is_named_when_a_run_fails(stage: Stage) -> None:
