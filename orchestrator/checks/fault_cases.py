@@ -1,6 +1,6 @@
 """One short transfer under many sets of aimed faults, as a plan like any other: each set is a channel of its own name.
 
-Used to prove that an implementation delivers after every loss (`proof`), and to check it with a few of them. On the
+Used to prove that an implementation delivers after every fault (`proof`), and to check it with a few losses. On the
 clock exact such a run is a function of its faults, and all of its packets are known.
 """
 
@@ -66,26 +66,50 @@ class SentPacket:
         return f"{self.place.text} ({self.name})"
 
 
-Losses = tuple[Place, ...]
-"""Packets that are lost, in the order in which they are sent."""
+DROP = Action(drop=True)
 
 
-def drops(losses: Losses) -> tuple[Fault, ...]:
-    """The faults that lose exactly these packets: one for each direction."""
+def effect(action: Action) -> str:
+    """What happens to a packet, in words: "lost", "duplicated", "delayed by 5 s"."""
+    return "lost" if action.drop else action.text.partition(",")[0]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A packet and what a fault does to it."""
+
+    place: Place
+    action: Action = DROP
+
+    @property
+    def name(self) -> str:
+        """In names of runs: "f24" if it is lost, "f24-duplicated" or "f24-delayed" otherwise."""
+        name = f"{self.place.direction[0]}{self.place.number}"
+        return name if self.action.drop else f"{name}-{effect(self.action).partition(' ')[0]}"
+
+
+Hits = tuple[Hit, ...]
+"""Packets that are hit, in the order in which they are sent."""
+
+
+def faults_of(hits: Hits) -> tuple[Fault, ...]:
+    """The faults that hit exactly these packets: one for each direction and action."""
+    actions = list(dict.fromkeys(hit.action for hit in hits))
     return tuple(
         Fault(
             direction=direction,
             occurrences=tuple(Range(number, number) for number in sorted(numbers)),
-            action=Action(drop=True),
+            action=action,
         )
         for direction in DIRECTIONS
-        if (numbers := [place.number for place in losses if place.direction == direction])
+        for action in actions
+        if (numbers := [hit.place.number for hit in hits if (hit.place.direction, hit.action) == (direction, action)])
     )
 
 
-def case_name(losses: Losses) -> str:
-    """The name of a case in runs and files: "f24-r2"; "none" without losses."""
-    return "-".join(f"{place.direction[0]}{place.number}" for place in losses) or "none"
+def case_name(hits: Hits) -> str:
+    """The name of a case in runs and files: "f24-r2-delayed"; "none" without a fault."""
+    return "-".join(hit.name for hit in hits) or "none"
 
 
 def telling_packets(sent: Iterable[SentPacket]) -> list[SentPacket]:

@@ -1,9 +1,9 @@
-"""The proof that an implementation delivers a short transfer after every loss of up to k packets, or the smallest set
-of losses after which it does not.
+"""The proof that an implementation delivers a short transfer after every set of faults at up to k packets, or the
+smallest set after which it does not. A fault is a loss, a duplicate or a delay.
 
-A loss changes what is sent after it, so sets grow packet by packet: to the losses of a run, each packet is added that
-this run sent after the last of them. Every set is performed once, and none is left out. A set after which the file is
-not delivered is not enlarged: it is a counterexample already.
+A fault changes what is sent after it, so sets grow packet by packet: to the faults of a run, one at each packet is
+added that this run sent after the last packet that was hit. Every set is performed once, and none is left out. A set
+after which the file is not delivered is not enlarged: it is a counterexample already.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from owlt.orchestrator.checks.fault_cases import Losses, SentPacket, case_name, sent_packets
+from owlt.emulator.channel.aimed_fault import Action
+from owlt.orchestrator.checks.fault_cases import DROP, Hit, Hits, SentPacket, case_name, effect, sent_packets
 from owlt.orchestrator.planning.plan import Plan
 from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import run_directory
@@ -20,14 +21,15 @@ from owlt.results.recorded_runs import run_directory
 
 @dataclass(frozen=True)
 class Trial:
-    """A set of losses and what became of the transfer.
+    """A set of faults and what became of the transfer.
 
-    `lost` names the packets. The file was delivered `delivered_s` after the launch, `extra_rtts` round trips later than
-    without losses, and both hosts sent `extra_packets` more; None: it was not. `sent` are all packets of the run.
+    `packets` names those that were hit. The file was delivered `delivered_s` after the launch, `extra_rtts` round trips
+    later than without faults, and both hosts sent `extra_packets` more; None: it was not. `sent` are all packets of the
+    run.
     """
 
-    losses: Losses
-    lost: tuple[str, ...]
+    hits: Hits
+    packets: tuple[str, ...]
     outcome: Outcome
     reason: str
     suspect: tuple[str, ...]
@@ -48,31 +50,36 @@ class Trial:
         return self.outcome not in (Outcome.ABORTED, Outcome.QUARANTINED) and not self.suspect
 
     @property
+    def faults(self) -> tuple[str, ...]:
+        """The faults in words, such as "forward #24 (EOF) is lost"."""
+        return tuple(f"{packet} is {effect(hit.action)}" for packet, hit in zip(self.packets, self.hits, strict=True))
+
+    @property
     def text(self) -> str:
-        """The losses in words."""
-        return " and ".join(self.lost) or "no loss"
+        """The faults in a sentence."""
+        return " and ".join(self.faults) or "no fault"
 
 
-def successors(trial: Trial) -> list[Losses]:
-    """The sets with one loss more: of each packet that the run sent after the last of its losses."""
+def successors(trial: Trial, actions: Sequence[Action] = (DROP,)) -> list[Hits]:
+    """The sets with one fault more: each action at each packet that the run sent after the last one that was hit."""
     places = [packet.place for packet in trial.sent]
-    after = places.index(trial.losses[-1]) + 1 if trial.losses else 0
-    return [(*trial.losses, place) for place in places[after:]]
+    after = places.index(trial.hits[-1].place) + 1 if trial.hits else 0
+    return [(*trial.hits, Hit(place, action)) for place in places[after:] for action in actions]
 
 
 def places_of(trial: Trial) -> tuple[int, ...]:
-    """The places of the lost packets in the order in which the run sent them, from 0."""
+    """The places of the packets that were hit in the order in which the run sent them, from 0."""
     order = {packet.place: number for number, packet in enumerate(trial.sent)}
-    return tuple(order[place] for place in trial.losses)
+    return tuple(order[hit.place] for hit in trial.hits)
 
 
-def trials_of(plan: Plan, results: Path, sets: Iterable[Losses], base: Trial | None) -> list[Trial]:
-    """What became of each set of losses, all of which are recorded; `base` is the run without losses, None for that."""
+def trials_of(plan: Plan, results: Path, sets: Iterable[Hits], base: Trial | None) -> list[Trial]:
+    """What became of each set of faults, all of which are recorded; `base` is the run without faults, None for that."""
     run_ids = {run.permutation.channel_name: run for run in plan.runs}
-    return [_trial(losses, results, run_ids[case_name(losses)].run_id, plan, base) for losses in sets]
+    return [_trial(hits, results, run_ids[case_name(hits)].run_id, plan, base) for hits in sets]
 
 
-def _trial(losses: Losses, results: Path, run_id: str, plan: Plan, base: Trial | None) -> Trial:
+def _trial(hits: Hits, results: Path, run_id: str, plan: Plan, base: Trial | None) -> Trial:
     directory = run_directory(results, run_id)
     record = read_record(directory)
     sent = tuple(sent_packets(directory)) if record.session else ()
@@ -82,8 +89,8 @@ def _trial(losses: Losses, results: Path, run_id: str, plan: Plan, base: Trial |
     before_s = base.delivered_s if base else delivered_s
     rtt_s = next(run.rtt_s for run in plan.runs)
     return Trial(
-        losses=losses,
-        lost=tuple(names.get(place, place.text) for place in losses),
+        hits=hits,
+        packets=tuple(names.get(hit.place, hit.place.text) for hit in hits),
         outcome=record.outcome,
         reason=record.reason,
         suspect=tuple(record.suspect),
@@ -107,7 +114,7 @@ class Verdict:
     """What the trials show: the smallest sets after which the file was not delivered, and the slowest of the others."""
 
     trials: int
-    most_losses: int
+    most_hits: int
     counterexamples: tuple[Trial, ...]
     undecided: tuple[Trial, ...]
     """Trials that were aborted or are suspect: what they show is not sure."""
@@ -120,14 +127,14 @@ class Verdict:
 
 
 def verdict_of(trials: Sequence[Trial]) -> Verdict:
-    """The verdict on all trials, of which the first is the one without losses."""
+    """The verdict on all trials, of which the first is the one without faults."""
     failed = [trial for trial in trials if not trial.is_delivered and trial.is_decided]
-    fewest = min((len(trial.losses) for trial in failed), default=0)
-    lossy = [trial for trial in trials if trial.losses and trial.extra_rtts is not None]
+    fewest = min((len(trial.hits) for trial in failed), default=0)
+    late = [trial for trial in trials if trial.hits and trial.extra_rtts is not None]
     return Verdict(
         trials=len(trials),
-        most_losses=max(len(trial.losses) for trial in trials),
-        counterexamples=tuple(trial for trial in failed if len(trial.losses) == fewest),
+        most_hits=max(len(trial.hits) for trial in trials),
+        counterexamples=tuple(trial for trial in failed if len(trial.hits) == fewest),
         undecided=tuple(trial for trial in trials if not trial.is_decided),
-        worst=max(lossy, key=lambda trial: trial.extra_rtts or 0.0, default=None),
+        worst=max(late, key=lambda trial: trial.extra_rtts or 0.0, default=None),
     )

@@ -20,7 +20,7 @@ from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import Mistake
 from owlt.inputs.mistake import Place as InFile
-from owlt.orchestrator.checks.fault_cases import DIRECTIONS, Losses, Place
+from owlt.orchestrator.checks.fault_cases import DIRECTIONS, Hit, Hits, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.run.analysis import case_of_run
 
@@ -37,7 +37,7 @@ _RANDOM = (
 """The fields of a link with random or listed effects."""
 
 
-def losses_of(run: Path) -> Losses:
+def losses_of(run: Path) -> Hits:
     """The packets of a run that did not arrive, or arrived damaged, in the order in which they were sent.
 
     Raises OwltError for a run without captures, or whose packets a queue or an MTU dropped: these are not numbered as
@@ -57,7 +57,7 @@ def losses_of(run: Path) -> Losses:
             for number, row in enumerate(rows.tolist(), start=1)
             if row in hit
         ]
-    return tuple(place for _, place in sorted(found))
+    return tuple(Hit(place) for _, place in sorted(found))
 
 
 def _require_no_drops(run: Path, summary: CaptureSummary | None) -> None:
@@ -86,7 +86,7 @@ def without_random_effects(channel: ChannelSpec) -> ChannelSpec:
     return channel.model_copy(update=changed | {"faults": (), "fault_scope": ""})
 
 
-def shrink(losses: Losses) -> Generator[list[Losses], Sequence[bool], Losses]:
+def shrink(losses: Hits) -> Generator[list[Hits], Sequence[bool], Hits]:
     """Yield sets of losses to try, all at once; is sent for each whether it still has the effect. Returns the set that
     is left, of which no loss can be left out."""
     parts = 2
@@ -105,6 +105,6 @@ def shrink(losses: Losses) -> Generator[list[Losses], Sequence[bool], Losses]:
     return losses
 
 
-def _pieces(losses: Losses, parts: int) -> list[Losses]:
+def _pieces(losses: Hits, parts: int) -> list[Hits]:
     bounds = [len(losses) * number // parts for number in range(parts + 1)]
     return [losses[begin:end] for begin, end in pairwise(bounds)]

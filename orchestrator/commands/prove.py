@@ -1,4 +1,4 @@
-"""`owlt prove`: does an implementation deliver a short transfer after every loss of up to k packets?"""
+"""`owlt prove`: does an implementation deliver a short transfer after every fault at up to k packets?"""
 
 from __future__ import annotations
 
@@ -18,20 +18,31 @@ from owlt.orchestrator.errors import OwltError
 if TYPE_CHECKING:
     from owlt.agents.contract import implementation as contract
     from owlt.agents.contract.implementation import Clock
+    from owlt.emulator.channel.aimed_fault import Action
     from owlt.emulator.channel.spec import ChannelSpec
-    from owlt.orchestrator.checks.fault_cases import Losses
+    from owlt.orchestrator.checks.fault_cases import Hits
     from owlt.orchestrator.checks.proof import Trial, Verdict
 
 PROOFS = Path("results", "proofs")
 COUNTEREXAMPLE, PAGE = "counterexample.yaml", "index.html"
 MOST_SETS = 20_000
-"""Sets of losses of one size: more would take days, and are refused."""
+"""Sets of faults of one size: more would take days, and are refused."""
 MOST_PRINTED = 10
+FAULTS = ("drop", "duplicate", "delay")
+DELAY_RTTS = 10
+"""How long packets are delayed by default, in round trips: longer than a timer that follows the round trip."""
 
 
 def prove(
     name: Implementation,
-    losses: Annotated[int, typer.Option(min=1, max=4, metavar="COUNT", help="Most packets that are lost.")] = 1,
+    losses: Annotated[int, typer.Option(min=1, max=4, metavar="COUNT", help="Most packets that a fault hits.")] = 1,
+    faults: Annotated[
+        str, typer.Option(metavar="LIST", help="Faults at each packet: drop, duplicate, delay; separated by commas.")
+    ] = "drop",
+    delay: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=f"Delay of a packet, past a timer; default: {DELAY_RTTS} round trips."),
+    ] = None,
     file_size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the file.")] = "20 kB",
     channel: Annotated[
         str | None,
@@ -51,9 +62,9 @@ def prove(
 ) -> None:
     """Lose every packet and every set of packets of a transfer.
 
-    The sets have up to COUNT packets. Each is one run in the virtual rig, on the exact clock. What is sent after a loss
-    can be lost too. The runs stay in results/proofs/NAME; if the file is not delivered, also a channel file that
-    repeats the smallest set.
+    With --faults, packets are also duplicated, or delayed past a timer. The sets have up to COUNT packets. Each is one
+    run in the virtual rig, on the exact clock. What is sent after a fault can be hit too. The runs stay in
+    results/proofs/NAME; if the file is not delivered, also a channel file that repeats the smallest set.
 
     Exit status: 0 if the file is delivered after every set, 1 if not.
     """
@@ -68,41 +79,63 @@ def prove(
     require_repeatable(implementation)
     size_bytes = parsed("--file-size", file_size, parse_size_bytes)
     link = _channel(channel)
+    actions = _actions(faults, delay, link)
     results = real_root(PROOFS) / implementation.name if resume else empty_directory(PROOFS, implementation.name)
     words = [name, "--losses", str(losses), "--file-size", file_size]
+    words += ["--faults", faults] if faults != "drop" else []
+    words += ["--delay", delay] if delay else []
     words += ["--channel", channel] if channel else []
     words += [word for each in parameter or [] for word in ("--parameter", each)]
     again = shlex.join(["owlt", "prove", *words, "--resume"])
     trials: list[Trial] = []
     base: Trial | None = None
-    sets: list[Losses] = [()]
+    sets: list[Hits] = [()]
     for level in range(losses + 1):
         if len(sets) > MOST_SETS:
-            problem, fix = f"{len(sets):,} sets of {level} losses", "use a smaller file, or fewer losses"
+            problem, fix = f"{len(sets):,} sets of {level} faults", "use a smaller file, or a lower --losses"
             raise OwltError(Mistake.of("--losses", problem, f"at most {MOST_SETS:,}", fix))
         found = perform_sets(printer, implementation, link, size_bytes, sets, results / str(level), guests, again, base)
         trials += found
         base = trials[0]
         if level == 0 and not found[0].is_delivered:
             break
-        sets = [each for trial in found if trial.is_delivered for each in successors(trial)]
+        sets = [each for trial in found if trial.is_delivered for each in successors(trial, actions)]
     verdict = verdict_of(trials)
     failed = verdict.counterexamples
     example = write_channel(failed[0], link, results / COUNTEREXAMPLE) if failed else None
     printer.json(_as_json(implementation.name, verdict, trials, results, example))
-    lines = _lines(implementation.name, verdict, example)
-    page = _write_page(implementation.name, lines, verdict, trials, results, file_size, channel)
+    lines = _lines(implementation.name, actions, verdict, example)
+    page = _write_page(implementation.name, actions, lines, verdict, trials, results, file_size, channel)
     for line in [*lines, f"report: {page}"]:
         printer.text(line)
     raise typer.Exit(0 if verdict.is_proven else 1)
 
 
+def _actions(faults: str, delay: str | None, channel: ChannelSpec) -> list[Action]:
+    """What happens to each packet. Raises OwltError for a fault that does not exist, or a delay without a use."""
+    from owlt.emulator.channel.aimed_fault import Action
+    from owlt.inputs.mistake import got
+    from owlt.inputs.quantities import parse_delay_ns
+
+    names = [name.strip() for name in faults.split(",")]
+    if wrong := [name for name in names if name not in FAULTS]:
+        raise OwltError(Mistake.of("--faults", got(wrong[0]), f"any of {','.join(FAULTS)}"))
+    if delay and "delay" not in names:
+        raise OwltError(Mistake.of("--delay", "got it without the fault delay", "both", "add --faults drop,delay"))
+    default_ns = DELAY_RTTS * (channel.forward.delay_ns + channel.reverse.delay_ns)
+    delay_ns = parsed("--delay", delay, parse_delay_ns) if delay else default_ns
+    if delay_ns <= 0 and "delay" in names:
+        raise OwltError(Mistake.of("--delay", "is 0", "a time, such as 20 s"))
+    actions = {"drop": Action(drop=True), "duplicate": Action(duplicate=1), "delay": Action(delay_ns=delay_ns)}
+    return [actions[name] for name in dict.fromkeys(names)]
+
+
 def require_repeatable(implementation: contract.Implementation) -> None:
-    """Raise OwltError for an implementation whose packets are not the same in every run with the same losses."""
+    """Raise OwltError for an implementation whose packets are not the same in every run with the same faults."""
     if "exact" in implementation.clocks and not implementation.not_repeatable:
         return
     why = implementation.not_repeatable or f"it needs the clock {implementation.clocks[0]}"
-    problem = f"does not send the same packets with the same losses ({why})"
+    problem = f"does not send the same packets with the same faults ({why})"
     raise OwltError(Mistake.of(implementation.name, problem, "an implementation that is repeatable on the clock exact"))
 
 
@@ -124,7 +157,7 @@ def perform_sets(
     implementation: contract.Implementation,
     channel: ChannelSpec,
     file_size_bytes: int,
-    sets: Sequence[Losses],
+    sets: Sequence[Hits],
     results: Path,
     guests: int | None,
     again: str,
@@ -132,14 +165,14 @@ def perform_sets(
     ip: int = 4,
     clock: Clock = "exact",
 ) -> list[Trial]:
-    """One run of each set of losses, in a results directory of their own; ends the command if it is interrupted. `base`
-    is the trial without losses, with which they are compared."""
-    from owlt.orchestrator.checks.fault_cases import case_name, drops, plan_of_cases
+    """One run of each set of faults, in a results directory of their own; ends the command if it is interrupted. `base`
+    is the trial without faults, with which they are compared."""
+    from owlt.orchestrator.checks.fault_cases import case_name, faults_of, plan_of_cases
     from owlt.orchestrator.checks.proof import trials_of
 
     if not sets:
         return []
-    cases = {case_name(each): drops(each) for each in sets}
+    cases = {case_name(each): faults_of(each) for each in sets}
     plan = plan_of_cases(f"prove-{implementation.name}", implementation, channel, file_size_bytes, cases, ip, clock)
     performed = perform_cases(printer, plan, results, again, guests)
     if not performed.is_complete:
@@ -149,21 +182,21 @@ def perform_sets(
 
 
 def write_channel(trial: Trial, channel: ChannelSpec, path: Path) -> Path:
-    """Write a channel file that loses the packets of a trial."""
+    """Write a channel file that has the faults of a trial."""
     from ruamel.yaml import YAML
 
-    from owlt.orchestrator.checks.fault_cases import drops
+    from owlt.orchestrator.checks.fault_cases import faults_of
 
-    title = _lost(trial) if trial.losses else trial.text
-    faults = (*channel.faults, *drops(trial.losses))
+    faults = (*channel.faults, *faults_of(trial.hits))
     written: Mapping[str, Any] = channel.model_copy(update={"faults": faults}).to_wire()
     with path.open("w") as file:
-        YAML().dump({"title": title, **written}, file)
+        YAML().dump({"title": trial.text, **written}, file)
     return path
 
 
 def _write_page(
     name: str,
+    actions: Sequence[Action],
     lines: Sequence[str],
     verdict: Verdict,
     trials: Sequence[Trial],
@@ -172,17 +205,23 @@ def _write_page(
     channel: str | None,
 ) -> Path:
     """The page of a proof, with its figure."""
-    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL_TEXT, ladder_lines
+    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL_TEXT, effect, ladder_lines
     from owlt.orchestrator.checks.proof import places_of
     from owlt.orchestrator.own_version import own_version
     from owlt.reports.drawing.channel import save_channel
     from owlt.reports.drawing.loss_map import Cost, draw_losses
     from owlt.reports.rendering import new_environment
 
-    title = f"{name}: every loss of up to {_packets(verdict.most_losses)}"
-    costs = [Cost(places_of(trial), trial.extra_rtts) for trial in trials if trial.losses]
-    save_channel(draw_losses(costs, [packet.text for packet in trials[0].sent], title), results / "losses.svg")
-    lossy = [trial for trial in trials if trial.losses and trial.extra_rtts is not None]
+    title = f"{name}: every {_kinds(actions)} of up to {_packets(verdict.most_hits)}"
+    costs = [
+        Cost(places_of(trial), trial.extra_rtts, tuple(actions.index(hit.action) for hit in trial.hits))
+        for trial in trials
+        if trial.hits
+    ]
+    packets = [packet.text for packet in trials[0].sent]
+    figure = draw_losses(costs, packets, title, list(map(effect, actions)))
+    save_channel(figure, results / "losses.svg")
+    late = [trial for trial in trials if trial.hits and trial.extra_rtts is not None]
     page = results / PAGE
     page.write_text(
         new_environment()
@@ -194,43 +233,48 @@ def _write_page(
             file_size=file_size,
             channel=channel or PLAIN_CHANNEL_TEXT,
             ladders=[(trial, ladder_lines(trial.run)) for trial in verdict.counterexamples[:MOST_PRINTED]],
-            slowest=sorted(lossy, key=lambda trial: -(trial.extra_rtts or 0.0))[:MOST_PRINTED],
+            slowest=sorted(late, key=lambda trial: -(trial.extra_rtts or 0.0))[:MOST_PRINTED],
         )
     )
     return page
+
+
+def _kinds(actions: Sequence[Action]) -> str:
+    """The faults in words, such as "loss, duplication or delay by 5 s"."""
+    from owlt.inputs.quantities import format_delay
+
+    words = [
+        "loss" if each.drop else "duplication" if each.duplicate else f"delay by {format_delay(each.delay_ns or 0)}"
+        for each in actions
+    ]
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _packets(count: int) -> str:
     return f"{count} packets" if count > 1 else "1 packet"
 
 
-def _lines(name: str, verdict: Verdict, example: Path | None) -> list[str]:
+def _lines(name: str, actions: Sequence[Action], verdict: Verdict, example: Path | None) -> list[str]:
     """The verdict in words."""
     runs = f"{verdict.trials} runs" if verdict.trials > 1 else "1 run"
     lines = []
     if verdict.is_proven:
-        lines.append(
-            f"{name}: the file is delivered after every loss of up to {_packets(verdict.most_losses)} ({runs})"
-        )
+        hits = f"{_kinds(actions)} of up to {_packets(verdict.most_hits)}"
+        lines.append(f"{name}: the file is delivered after every {hits} ({runs})")
     if verdict.undecided:
         lines.append(f"{name}: nothing is proven by {len(verdict.undecided)} of {runs}, which are suspect or aborted:")
         lines += _trial_lines(verdict.undecided)
     if verdict.counterexamples:
         first = verdict.counterexamples[0]
-        lost = f"if {_lost(first)}" if first.losses else "even without a loss"
-        lines.append(f"{name}: the file is not delivered {lost} ({runs})")
+        faults = f"if {first.text}" if first.hits else "even without a fault"
+        lines.append(f"{name}: the file is not delivered {faults} ({runs})")
         lines += _trial_lines(verdict.counterexamples)
         lines.append(f"its run: {first.run}")
         lines.append(f"a channel file that repeats it, with the same file size and parameters: {example}")
     if verdict.worst is not None:
         worst = verdict.worst
-        lines.append(f"the slowest delivery needs {worst.extra_rtts:.2f} round trips more, if {_lost(worst)}")
+        lines.append(f"the slowest delivery needs {worst.extra_rtts:.2f} round trips more, if {worst.text}")
     return lines
-
-
-def _lost(trial: Trial) -> str:
-    """Which packets are lost, in words, such as "forward #5 (EOF) is lost"; the trial has losses."""
-    return f"{trial.text} {'is' if len(trial.losses) == 1 else 'are'} lost"
 
 
 def _trial_lines(trials: Sequence[Trial]) -> list[str]:
@@ -248,13 +292,13 @@ def _as_json(
     return {
         "implementation": name,
         "proven": verdict.is_proven,
-        "losses": verdict.most_losses,
+        "losses": verdict.most_hits,
         "runs": verdict.trials,
         "results": results,
         "counterexample": example,
         "trials": [
             {
-                "lost": list(trial.lost),
+                "faults": list(trial.faults),
                 "outcome": trial.outcome,
                 "reason": trial.reason,
                 "suspect": list(trial.suspect),

@@ -17,7 +17,7 @@ from owlt.orchestrator.commands.usage import Guests, Json, parsed
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.checks.fault_cases import Losses
+    from owlt.orchestrator.checks.fault_cases import Hits
     from owlt.orchestrator.checks.proof import Trial
 
 SHRUNK = Path("results", "shrunk")
@@ -73,9 +73,9 @@ def shrink(
         raise OwltError(Mistake.of(str(run), "no packet was lost", "a run with losses"))
     results = empty_directory(SHRUNK, record.run_id)
     again = shlex.join(["owlt", "shrink", str(run), *(["--slower-than", slower_than] if slower_than else [])])
-    tried: dict[Losses, Trial] = {}
+    tried: dict[Hits, Trial] = {}
 
-    def has_effect(sets: Sequence[Losses]) -> list[bool]:
+    def has_effect(sets: Sequence[Hits]) -> list[bool]:
         left = [each for each in dict.fromkeys(sets) if each not in tried]
         number = len(list(results.iterdir())) if results.exists() else 0
         size_bytes = record.file_size_bytes or 0
@@ -83,7 +83,7 @@ def shrink(
         for trial in perform_sets(
             printer, implementation, channel, size_bytes, left, place, guests, again, ip=record.ip
         ):
-            tried[trial.losses] = trial
+            tried[trial.hits] = trial
         return [is_as_before(tried[each], limit_s) for each in sets]
 
     if not has_effect([losses])[0]:
@@ -96,10 +96,10 @@ def shrink(
         while True:
             answer = has_effect(search.send(answer))  # type: ignore[arg-type]  # None begins it
     except StopIteration as end:
-        left: Losses = end.value
+        left: Hits = end.value
     trial = tried[left]
     path = write_channel(trial, channel, results / CHANNEL)
-    printer.json({"run": run, "losses": len(losses), "left": list(trial.lost), "channel": path, "runs": len(tried)})
+    printer.json({"run": run, "losses": len(losses), "left": list(trial.packets), "channel": path, "runs": len(tried)})
     lines = ladder_lines(trial.run)
     printer.text("\n  ".join([f"{trial.outcome}{f': {trial.reason}' if trial.reason else ''}:", *lines]))
     printer.text(f"{len(left)} of {len(losses)} losses remain, and all of them are needed: {trial.text}")

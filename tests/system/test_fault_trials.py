@@ -81,7 +81,7 @@ def kernel(guest_kernel: Any) -> None:
 
 def test_a_sound_endpoint_delivers_after_the_loss_of_any_packet(tmp_path: Path) -> None:
     status, proof = owlt(tmp_path, "prove", str(with_defect("none", tmp_path)), "--file-size", "2 kB")
-    lost = [trial["lost"] for trial in proof["trials"]]
+    lost = [trial["faults"] for trial in proof["trials"]]
 
     assert (status, proof["proven"], proof["counterexample"]) == (0, True, None)
     assert lost[0] == []

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.orchestrator.checks.fault_cases import Losses, Place
+from owlt.orchestrator.checks.fault_cases import Hit, Hits, Place
 from owlt.orchestrator.checks.shrinking import shrink, without_random_effects
 
-LOSSES: Losses = tuple(Place("forward", number) for number in range(1, 17))
+LOSSES: Hits = tuple(Hit(Place("forward", number)) for number in range(1, 17))
 
 
-def left_of(losses: Losses, has_effect: Callable[[Losses], bool]) -> tuple[Losses, list[Losses]]:
+def left_of(losses: Hits, has_effect: Callable[[Hits], bool]) -> tuple[Hits, list[Hits]]:
     """What is left, and all sets that were tried."""
-    search, tried = shrink(losses), list[Losses]()
+    search, tried = shrink(losses), list[Hits]()
     answer: list[bool] | None = None
     try:
         while True:
@@ -29,15 +29,15 @@ def left_of(losses: Losses, has_effect: Callable[[Losses], bool]) -> tuple[Losse
 
 
 @given(st.sets(st.sampled_from(LOSSES), min_size=1, max_size=5))
-def test_the_losses_that_are_needed_together_are_left_and_no_others(needed: set[Place]) -> None:
+def test_the_losses_that_are_needed_together_are_left_and_no_others(needed: set[Hit]) -> None:
     left, _ = left_of(LOSSES, needed.issubset)
 
     assert set(left) == needed
 
 
 @given(st.sets(st.frozensets(st.sampled_from(LOSSES), min_size=1), min_size=1, max_size=20))
-def test_none_of_what_is_left_can_be_left_out(effective: set[frozenset[Place]]) -> None:
-    def has_effect(losses: Losses) -> bool:
+def test_none_of_what_is_left_can_be_left_out(effective: set[frozenset[Hit]]) -> None:
+    def has_effect(losses: Hits) -> bool:
         return frozenset(losses) in effective or losses == LOSSES
 
     left, _ = left_of(LOSSES, has_effect)
