@@ -63,6 +63,7 @@ NAMES = {
     "tcp.data": ["data", "retransmission"],
     "tcp.pure-ack": ["ACK", "dup ACK"],
     "quic.initial": ["Initial", "Initial, Handshake", "Initial, Handshake, 1-RTT"],
+    "quic.with-handshake": ["Initial, Handshake", "Initial, Handshake, 1-RTT"],
     "quic.one-rtt": ["1-RTT"],
 }
 """The messages that are in a class, by the names that the readers give them."""

@@ -1,0 +1,109 @@
+"""An endpoint of owlt with a defect that is planted in this process: endpoint_with_defect.py PACKAGE DEFECT ARGUMENTS..."""
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+
+def agent(name: str) -> Any:
+    """A module of the endpoints; only what an endpoint needs is imported."""
+    return import_module(f"owlt.agents.{name}")
+
+
+def nothing(*_: object) -> None:
+    """What a defect does instead."""
+
+
+def metadata_not_requested() -> None:
+    """The CFDP receiver waits for metadata, and does not request them."""
+    agent("cfdp.receiving").Receiving._ask_for_metadata = nothing
+
+
+def second_eof_opens_file() -> None:
+    """The CFDP receiver takes an EOF after the end for a new transaction, and empties the file."""
+    receiving = agent("cfdp.receiving").Receiving
+    note_eof = receiving._note_eof
+
+    def note(self: Any, eof: object, now_s: float) -> None:
+        note_eof(self, eof, now_s)
+        if self._outcome is not None:
+            self._file._output.write_bytes(b"")
+
+    receiving._note_eof = note
+
+
+def nak_loop() -> None:
+    """The CFDP receiver takes nothing any more once it has repeated a NAK, and repeats it until its limit."""
+    module = agent("cfdp.receiving")
+    serve = module.Receiving._serve
+
+    def serve_deaf(self: Any, timer: Any, *times: float) -> None:
+        if timer.timed_out() and self._engine.step == module.Step.WAITING_FOR_MISSING_DATA:
+            self._hear_in_transaction = nothing
+        serve(self, timer, *times)
+
+    module.Receiving._serve = serve_deaf
+
+
+def finished_unacknowledged() -> None:
+    """The CFDP sender does not acknowledge a second Finished, and the receiver repeats it without a limit."""
+    sending = agent("cfdp.sending").Sending
+    hear = sending._hear_finished
+    sending._hear_finished = lambda self, pdu: None if self._finished is not None else hear(self, pdu)
+    agent("cfdp.settings").Timing.give_up_s = property(lambda _: math.inf)
+
+
+def one_report_remembered() -> None:
+    """The LTP receiver has one timer for all reports, so that it repeats only the last of two."""
+    module = agent("ltp.receiving")
+    left = module.Receiving._left
+
+    def left_alone(self: Any, segment: object, now_s: float) -> None:
+        if isinstance(segment, module.Report):
+            self._reports.forget(lambda _: True)
+        left(self, segment, now_s)
+
+    module.Receiving._left = left_alone
+
+
+def checkpoint_without_timer() -> None:
+    """The LTP sender does not start the timer of a checkpoint."""
+    agent("ltp.sending").Sending._left = lambda self, *_: setattr(self, "wakes_at_s", -math.inf)
+
+
+def flush_without_acknowledgement() -> None:
+    """The NORM sender ends with its first flush, and waits for no acknowledgement of a watermark."""
+    send, flushed = agent("norm.session").send, agent("norm.settings").End.FLUSHED
+    agent("norm.__main__").send = lambda file, settings, place: send(
+        file, replace(settings, end=flushed, robust_factor=1), place
+    )
+
+
+def status_ignored() -> None:
+    """The Saratoga sender sends no data again that a STATUS reports as missing."""
+    agent("saratoga.sending").Sending._repair = nothing
+
+
+def second_signal_refused() -> None:
+    """The custodian repeats a bundle whose custody is signalled a second time, as redundant, and so without an end."""
+    module = agent("bundle.sending")
+    module._SETTLED = {module.Status.ACCEPTED}
+
+
+PLANTED: tuple[Callable[[], None], ...] = (
+    metadata_not_requested,
+    second_eof_opens_file,
+    nak_loop,
+    finished_unacknowledged,
+    one_report_remembered,
+    checkpoint_without_timer,
+    flush_without_acknowledgement,
+    status_ignored,
+    second_signal_refused,
+)
+PACKAGE, DEFECT, *ARGUMENTS = sys.argv[1:]
+({"none": nothing} | {plant.__name__.replace("_", "-"): plant for plant in PLANTED})[DEFECT]()
+sys.exit(agent(f"{PACKAGE}.__main__").main(ARGUMENTS))
