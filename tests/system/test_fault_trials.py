@@ -113,7 +113,7 @@ class Planted:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
-UDP = {"convergence": "udp", "bundle_bytes": 1000, "repeat_limit": 100_000}
+UDP = {"convergence": "udp", "port": 4556, "bundle_bytes": 1000, "repeat_limit": 100_000}
 TWO_REPORTS = {"segment_bytes": 500, "checkpoint_every": 2}
 PLANTED = [
     Planted(

@@ -1,4 +1,7 @@
-"""An endpoint of owlt with a defect that is planted in this process: endpoint_with_defect.py PACKAGE DEFECT ARGUMENTS..."""
+"""An endpoint of owlt with a defect that is planted in this process.
+
+usage: endpoint_with_defect.py PACKAGE DEFECT ARGUMENTS...
+"""
 
 import math
 import sys
