@@ -160,7 +160,7 @@ def _losses(implementation: Implementation, trials: Sequence[Trial]) -> Iterator
         if trial.is_decided and not trial.is_delivered:
             why = known_failure(implementation, read_record(trial.run))
             known = f", a known limit: {why}" if why else ""
-            text = f"if {trial.text} is lost: {trial.outcome}{known}: {trial.reason}; {trial.run}"
+            text = f"if {trial.text}: {trial.outcome}{known}: {trial.reason}; {trial.run}"
             yield Finding(subject, "note" if why else "bad", text)
     delivered = sum(trial.is_delivered for trial in lossy)
     text = f"delivered after {delivered} of {len(lossy)} losses: the first packet, the last, control packets"

@@ -230,18 +230,18 @@ def _perform_losses(
     printer: Printer, implementation: contract.Implementation, results: Path, guests: int | None, again: str
 ) -> list[Trial]:
     """Perform a short transfer without a loss, and then with the loss of each telling packet, if it is delivered."""
-    from owlt.orchestrator.checks.fault_cases import Losses, telling_packets
+    from owlt.orchestrator.checks.fault_cases import Hit, Hits, telling_packets
     from owlt.orchestrator.checks.trials import CHANNELS, CLEAN, best_clock
     from owlt.orchestrator.commands.prove import perform_sets
 
-    def performed(sets: list[Losses], number: int, base: Trial | None) -> list[Trial]:
+    def performed(sets: list[Hits], number: int, base: Trial | None) -> list[Trial]:
         channel, clock, place = CHANNELS[CLEAN], best_clock(implementation), results / str(number)
         return perform_sets(
             printer, implementation, channel, SHORT_FILE_BYTES, sets, place, guests, again, base, clock=clock
         )
 
     (base,) = performed([()], 0, None)
-    sets: list[Losses] = [(packet.place,) for packet in telling_packets(base.sent)] if base.is_delivered else []
+    sets: list[Hits] = [(Hit(packet.place),) for packet in telling_packets(base.sent)] if base.is_delivered else []
     return [base, *performed(sets, 1, base)]
 
 

@@ -63,6 +63,12 @@ def with_defect(defect: str, folder: Path, name: str = "cfdp", parameters: Mappi
     return path
 
 
+def protocol_of(endpoint: str) -> str:
+    """The protocol of an endpoint, in the name of its suite."""
+    profile: Any = YAML(typ="safe").load((PROJECT / f"profiles/implementations/{endpoint}.yaml").read_text())
+    return str(profile["protocol"]).lower()
+
+
 def owlt(folder: Path, *words: str) -> tuple[int, Any]:
     """The exit status of a command and what it printed as JSON."""
     done = subprocess.run(
@@ -100,66 +106,155 @@ def test_a_sound_endpoint_delivers_after_the_loss_of_any_packet(tmp_path: Path) 
 
 @dataclass(frozen=True)
 class Planted:
-    """A defect of an endpoint: the case of the protocol's suite that finds it, and the proof that finds it, with its
-    smallest set of faults. `also_lost` is a further packet, in the form of a fault, whose loss does not matter."""
+    """A defect of an endpoint, the case of the protocol's suite that finds it, and the smallest set of faults with
+    which a proof finds it. `also_lost` is a packet whose loss alone does no harm."""
 
     defect: str
     endpoint: str
     case: str
-    faults: list[str]
+    faults: tuple[str, ...]
     also_lost: tuple[str, int]
-    losses: int = 1
     kinds: str = "drop"
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 UDP = {"convergence": "udp", "port": 4556, "bundle_bytes": 1000, "repeat_limit": 100_000}
 TWO_REPORTS = {"segment_bytes": 500, "checkpoint_every": 2}
-PLANTED = [
-    Planted(
-        "second-eof-opens-file",
-        "cfdp",
-        "eof-duplicated",
-        ["forward #4 (EOF) is duplicated"],
-        ("forward", 2),
-        kinds="duplicate",
-    ),
-    Planted(
-        "nak-loop",
-        "cfdp",
-        "first-nak-lost",
-        ["forward #2 (data) is lost", "reverse #2 (NAK) is lost"],
-        ("forward", 1),
-        losses=2,
-    ),
-    Planted(
-        "finished-unacknowledged",
-        "cfdp",
-        "first-ack-of-finished-lost",
-        ["forward #5 (ACK of Finished) is lost"],
-        ("forward", 2),
-    ),
-    Planted(
-        "one-report-remembered",
-        "ltp",
-        "first-of-two-reports-lost",
-        ["forward #1 (red data) is lost", "reverse #1 (report) is lost"],
-        ("forward", 3),
-        losses=2,
-        parameters=TWO_REPORTS,
-    ),
-    Planted("checkpoint-without-timer", "ltp", "checkpoint-lost", ["forward #2 (checkpoint) is lost"], ("forward", 1)),
-    Planted("flush-without-acknowledgement", "norm", "last-data-lost", ["forward #2 (DATA) is lost"], ("forward", 1)),
-    Planted("status-ignored", "saratoga", "first-data-lost", ["forward #2 (data) is lost"], ("reverse", 1)),
-    Planted(
-        "second-signal-refused",
-        "bp-cs",
-        "first-signal-lost",
-        ["reverse #1 (signal) is lost"],
-        ("forward", 2),
-        parameters=UDP,
-    ),
-]
+PLANTED = {
+    each.defect: each
+    for each in (
+        Planted(
+            "second-eof-opens-file",
+            "cfdp",
+            "eof-duplicated",
+            ("forward #4 (EOF) is duplicated",),
+            ("forward", 2),
+            kinds="duplicate",
+        ),
+        Planted(
+            "nak-loop",
+            "cfdp",
+            "first-nak-lost",
+            ("forward #2 (data) is lost", "reverse #2 (NAK) is lost"),
+            ("forward", 1),
+        ),
+        Planted(
+            "finished-unacknowledged",
+            "cfdp",
+            "first-ack-of-finished-lost",
+            ("forward #5 (ACK of Finished) is lost",),
+            ("forward", 2),
+        ),
+        Planted(
+            "one-report-remembered",
+            "ltp",
+            "first-of-two-reports-lost",
+            ("forward #1 (red data) is lost", "reverse #1 (report) is lost"),
+            ("forward", 3),
+            parameters=TWO_REPORTS,
+        ),
+        Planted(
+            "checkpoint-without-timer",
+            "ltp",
+            "checkpoint-lost",
+            ("forward #2 (checkpoint) is lost",),
+            ("forward", 1),
+        ),
+        Planted(
+            "flush-without-acknowledgement", "norm", "last-data-lost", ("forward #2 (DATA) is lost",), ("forward", 4)
+        ),
+        Planted("status-ignored", "saratoga", "first-data-lost", ("forward #2 (data) is lost",), ("forward", 1)),
+        Planted(
+            "second-signal-refused",
+            "bp-cs",
+            "first-signal-lost",
+            ("reverse #1 (custody signal) is lost",),
+            ("forward", 2),
+            parameters=UDP,
+        ),
+    )
+}
+
+
+def run_lossy(folder: Path, planted: Planted, profile: Path) -> list[tuple[str, Path]]:
+    """Outcome and directory of three runs in which the packets of the smallest set are lost, and one more: what a
+    duplicate shows, the loss of the answer to it does too."""
+    lost = [fault.split() for fault in planted.faults if fault.endswith("lost")] or [["reverse", "#1"]]
+    hit = [(direction, int(number[1:])) for direction, number, *_ in lost]
+    sweep = {
+        "name": "three",
+        "seed": 1,
+        "implementations": [str(profile)],
+        "file_size": "2 kB",
+        "rate": "1 Mbit/s",
+        "delay": "250 ms",
+        "repetitions": 3,
+        "certify": False,
+        "faults": [
+            {"direction": direction, "occurrence": number, "action": "drop"}
+            for direction, number in [*hit, planted.also_lost]
+        ],
+    }
+    (folder / "sweep.yaml").write_text(json.dumps(sweep))
+    owlt(folder, "run", "sweep.yaml", "--results", "three", "--no-report")
+    runs = sorted((folder / "three/runs").iterdir())
+    return [(json.loads((run / "record.json").read_text())["outcome"], run) for run in runs]
+
+
+@pytest.mark.parametrize("defect", PLANTED)
+def test_the_suite_of_the_protocol_finds_a_planted_defect_and_passes_the_sound_endpoint(
+    tmp_path: Path, defect: str
+) -> None:
+    planted = PLANTED[defect]
+    suite: Any = YAML(typ="safe").load((PROJECT / f"profiles/suites/{protocol_of(planted.endpoint)}.yaml").read_text())
+    suite["cases"] = {planted.case: suite["cases"][planted.case]}
+    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
+    verdicts = {}
+    for each in (defect, "none"):
+        profile = with_defect(each, tmp_path, planted.endpoint, planted.parameters)
+        _, found = owlt(tmp_path, "conform", str(profile), "--suite", "suite.yaml")
+        verdicts[each] = [finding["verdict"] for finding in next(iter(found["findings"].values()))]
+
+    assert verdicts == {defect: ["failed"], "none": ["passed"]}
+
+
+@pytest.mark.parametrize("defect", PLANTED)
+def test_a_proof_finds_a_planted_defect_with_the_fewest_faults_that_show_it(tmp_path: Path, defect: str) -> None:
+    planted = PLANTED[defect]
+    profile = with_defect(defect, tmp_path, planted.endpoint, planted.parameters)
+    words = ["--losses", str(len(planted.faults)), "--faults", planted.kinds, "--file-size", "2 kB"]
+    status, proof = owlt(tmp_path, "prove", str(profile), *words)
+    failed = [trial["faults"] for trial in proof["trials"] if trial["outcome"] != "completed"]
+
+    assert status == 1
+    assert list(planted.faults) in failed
+    assert min(map(len, failed)) == len(planted.faults)
+    channel = YAML(typ="safe").load(Path(tmp_path / proof["counterexample"]).read_text())
+    hit = [fault["occurrence"] for fault in channel["faults"]]
+    assert sum(len(each) if isinstance(each, list) else 1 for each in hit) == len(planted.faults)
+
+
+@pytest.mark.parametrize("defect", PLANTED)
+def test_a_run_that_shows_a_planted_defect_does_so_three_times_and_is_shrunk_to_the_fewest_losses(
+    tmp_path: Path, defect: str
+) -> None:
+    planted = PLANTED[defect]
+    profile = with_defect(defect, tmp_path, planted.endpoint, planted.parameters)
+    outcomes, directories = zip(*run_lossy(tmp_path, planted, profile), strict=True)
+    status, shrunk = owlt(tmp_path, "shrink", str(directories[0]))
+
+    assert len(set(outcomes)) == 1 and outcomes[0] != "completed"
+    assert (status, shrunk["losses"], len(shrunk["left"])) == (0, len(planted.faults) + 1, len(planted.faults))
+
+
+@pytest.mark.parametrize("endpoint", ["ltp", "norm", "saratoga", "bp-cs"])
+def test_a_sound_endpoint_of_each_protocol_delivers_after_every_loss_duplicate_and_delay(
+    tmp_path: Path, endpoint: str
+) -> None:
+    profile = with_defect("none", tmp_path, endpoint, UDP if endpoint == "bp-cs" else {})
+    status, proof = owlt(tmp_path, "prove", str(profile), "--file-size", "2 kB", "--faults", "drop,duplicate,delay")
+
+    assert (status, proof["proven"]) == (0, True)
 
 
 def test_a_suite_names_what_is_passed_failed_inconclusive_and_not_applicable(tmp_path: Path) -> None:

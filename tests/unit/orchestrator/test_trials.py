@@ -16,7 +16,7 @@ from owlt.agents.contract.limits import Failure, KnownLimit
 from owlt.agents.contract.side import Stop
 from owlt.captures.accounting.measures import DelaySummary
 from owlt.captures.accounting.summary import CaptureSummary
-from owlt.orchestrator.checks.fault_cases import Place, plan_of_cases
+from owlt.orchestrator.checks.fault_cases import Hit, Place, plan_of_cases
 from owlt.orchestrator.checks.proof import Trial
 from owlt.orchestrator.checks.trials import (
     CHANNELS,
@@ -478,9 +478,9 @@ def after_losses(cfdp: Implementation, tmp_path: Path, *lost: Trial) -> list[Fin
 
 
 def one_loss(outcome: Outcome, run: Path, **changes: Any) -> Trial:
-    place = Place("reverse", 3)
+    hits = (Hit(Place("reverse", 3)),)
     return replace(
-        Trial((place,), ("reverse #3 (ACK)",), outcome, "the sender hung", (), None, None, None, run, ()), **changes
+        Trial(hits, ("reverse #3 (ACK)",), outcome, "the sender hung", (), None, None, None, run, ()), **changes
     )
 
 
