@@ -31,16 +31,15 @@ from owlt.agents.cfdp.settings import SEQUENCE_BYTES, Settings
 from owlt.agents.endpoint.event_loop import Tally
 from owlt.agents.endpoint.files import IncomingFile, map_file
 
-TRANSACTION_NUMBER = 0
-"""The number of the first transaction of a new entity."""
-
 OnFinished = Callable[[TransactionFinishedParams], None]
 
 
 def source_entity(settings: Settings, store: SentFile) -> SourceHandler:
     """The entity that sends the file. Its end is seen in the receiver's Finished PDU."""
     local, remotes = _entities(settings.sender_entity, settings.receiver_entity, settings)
-    return SourceHandler(local, _User(store), remotes, _NoCheckTimer(), SeqCountProvider(8 * SEQUENCE_BYTES))
+    numbers = SeqCountProvider(8 * SEQUENCE_BYTES)
+    numbers.count = settings.transaction
+    return SourceHandler(local, _User(store), remotes, _NoCheckTimer(), numbers)
 
 
 def entity_id(number: int, settings: Settings) -> UnsignedByteField:

@@ -20,7 +20,6 @@ from spacepackets.cfdp import ConditionCode, DeliveryCode, Direction, GenericPdu
 from spacepackets.cfdp.pdu import AckPdu, FinishedPdu, NakPdu
 
 from owlt.agents.cfdp.entity import (
-    TRANSACTION_NUMBER,
     Outbox,
     PduTally,
     SentFile,
@@ -85,7 +84,7 @@ class Sending:
             towards=Direction.TOWARDS_SENDER,
             with_crc=self._settings.with_crc,
             entities=self._settings.entities,
-            transaction=TRANSACTION_NUMBER,
+            transaction=self._settings.transaction,
         )
         if not isinstance(pdu, AckPdu | NakPdu | FinishedPdu) or not self._is_answerable(pdu):
             self._tally.count("unreadable")

@@ -132,10 +132,15 @@ class Settings(Timing):
     pdu_crc: str = option("a CRC in every PDU, in addition to the UDP checksum", default="off", choices=["off", "on"])
     checksum: str = option("checksum of the file", default="crc32", choices=sorted(CHECKSUMS))
     closure: str = option("transaction closure in the Metadata PDU", default="on", choices=["on", "off"])
+    transaction: int = option("number of the transaction", count, 0, sides=("send",))
 
     def __post_init__(self) -> None:
         if not all(0 <= entity < 1 << 64 for entity in self.entities) or self.sender_entity == self.receiver_entity:
             raise Unsupported(f"entity ids {self.entities}: expected two different ids of at most 8 octets")
+        if self.transaction >= 256**SEQUENCE_BYTES:
+            raise Unsupported(
+                f"transaction {self.transaction}; {SEQUENCE_BYTES} octets hold 0 to {256**SEQUENCE_BYTES - 1}"
+            )
         largest = LARGEST_PAYLOAD_BYTES - self.data_header_bytes - PDU_CRC_BYTES
         if not 1 <= self.segment_bytes <= largest:
             raise Unsupported(f"segments of {self.segment_bytes} bytes; a UDP datagram holds 1 to {largest}")

@@ -67,6 +67,13 @@ class Duration(Value):
         return int(numbers[-1]) if numbers and numbers[-1].isdecimal() else None
 
 
+class SessionNumber(Value):
+    """Which parameter numbers the sessions of an implementation, and how many there are."""
+
+    parameter: Annotated[Text, Field(description="the parameter with the number of a run's session or transaction")]
+    bits: Annotated[int, Field(ge=1, le=64, description="length of the number; 0 follows the largest")]
+
+
 Role = Literal["sender", "receiver"]
 _NAME = r"^[a-z0-9][a-z0-9_.-]*(\+[A-Za-z0-9_.=-]+)*$"
 """The form of a name. Each + is followed by a parameter that a sweep varies, and its value."""
@@ -162,6 +169,13 @@ class Implementation(Value):
             "the sender's kernel; a sweep with another value is refused; default: any value",
         ),
     ] = {}
+    session_number: Annotated[
+        SessionNumber | None,
+        Field(
+            exclude=True,  # only a soak counts sessions, and its plan has the numbers
+            description="the parameter by which `owlt soak` numbers the transfers; default: they are not numbered",
+        ),
+    ] = None
     session: Annotated[SessionPorts, Field(description="which packets of a capture belong to it")]
     done: Annotated[
         Literal["both_exit", "receiver_exits", "sender_exits", "file_delivered"],
@@ -232,7 +246,11 @@ class Implementation(Value):
             problem = "the name is under binary too"
             raise Invalid(Mistake(problem, fix="rename one", where=Place(key=("parameters", shared[0]))))
         mistakes = list(self._wrong_placeholders()) or list(self._idle_parameters())
-        if mistakes := mistakes or [*self._wrong_choices(), *self._wrong_terms(), *self._wrong_limits()]:
+        mistakes = mistakes or [*self._wrong_choices(), *self._wrong_terms(), *self._wrong_limits()]
+        if self.session_number and self.session_number.parameter not in self.parameters:
+            where = Place(key=("session_number", "parameter"))
+            mistakes.append(not_one_of(self.session_number.parameter, self.parameters).at(where))
+        if mistakes:
             raise Invalid(*mistakes)
         return self
 
