@@ -31,6 +31,7 @@ from owlt.orchestrator.commands.rig import rig_app
 from owlt.orchestrator.commands.run import extend, plan, retry, run
 from owlt.orchestrator.commands.setup import setup
 from owlt.orchestrator.commands.shrink import shrink
+from owlt.orchestrator.commands.soak import soak
 from owlt.orchestrator.commands.status import dashboard, status
 from owlt.orchestrator.commands.sweeps import schema, sweeps_app
 from owlt.orchestrator.commands.third_party import third_party_app
@@ -60,6 +61,7 @@ for name, function in (
     ("conform", conform),
     ("prove", prove),
     ("shrink", shrink),
+    ("soak", soak),
     ("figure", figure),
     ("dashboard", dashboard),
     ("analyse", analyse),

@@ -55,6 +55,12 @@ class Output:
     def __len__(self) -> int:
         return len(self._bytes)
 
+    def forget(self) -> None:
+        """Forget what was read so far: it is in the log file only."""
+        self._bytes.clear()
+        self._searched.clear()
+        self._found.clear()
+
     def find(self, pattern: re.Pattern[bytes], start: int) -> int | None:
         """The end of the first match after `start`; None if there is none."""
         match = pattern.search(self._bytes, start)
@@ -182,6 +188,13 @@ class Program:
     def output(self, name: str = "out") -> str:
         """Its output so far on "out" or "err"."""
         return self._streams[name].text
+
+    def forget_output(self) -> None:
+        """Match no line that was written so far: it belongs to an earlier run."""
+        with self._news:
+            self._answered_to = 0
+            for stream in self._streams.values():
+                stream.forget()
 
     @property
     def last_words(self) -> str:

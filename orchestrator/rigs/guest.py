@@ -28,7 +28,7 @@ from owlt.orchestrator.rigs.killed_programs import WARDEN_SCRIPT
 PACKAGES = ("inputs", "results", "agents", "captures", "emulator", "orchestrator", "reports")
 """The directories from which a worker imports modules."""
 START_NS = 1_767_225_600 * 10**9
-"""Every guest's clock starts at 2026-01-01 00:00:00 UTC, so that two runs can be compared byte for byte."""
+"""The clock of guests starts at 2026-01-01 00:00:00 UTC, so that two runs can be compared byte for byte."""
 
 MASKED = ("/run", "/tmp", "/var/tmp", "/var/log", "/dev/shm")
 RIG_DIRECTORY = "/run/owlt"
@@ -65,6 +65,8 @@ class Boot:
     memory_mb: int
     seed: int
     seccomp: bool
+    start_ns: int = START_NS
+    """What its clock shows at the start, in ns since 1970."""
 
 
 def command_line(boot: Boot) -> list[str]:
@@ -80,7 +82,7 @@ def command_line(boot: Boot) -> list[str]:
         *["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={OWN_DIRECTORY}/{INIT_NAME}"],
         *["con=null", "con0=fd:0,fd:1", "quiet", f"mem={boot.memory_mb}M"],
         *CLOCK_OPTIONS[boot.clock],
-        *([f"time-travel-start={START_NS}", f"fixed-random={boot.seed}"] if virtual else []),
+        *([f"time-travel-start={boot.start_ns}", f"fixed-random={boot.seed}"] if virtual else []),
         f"seccomp={'on' if boot.seccomp else 'off'}",
     ]
 

@@ -205,8 +205,7 @@ class Templates:
             return str(hang)
         finally:
             worker.end()
-        failures = [event.reason for line in lines if isinstance(event := event_in(line), RigFailed)]
-        return " / ".join(failures or [line.strip() for line in lines[-5:]])
+        return why_it_failed(lines)
 
     def close(self) -> None:
         """End them, and with them all copies."""
@@ -288,23 +287,36 @@ def certify_in_guest(channel: ChannelSpec, kernel: Kernel) -> Certificate:
         versions={},
     )
     with process_directory("certificate") as directory:
-        (directory / TASK_NAME).write_text(task.model_dump_json())
         cpu = max(os.sched_getaffinity(0))
         boot = guest.Boot(
             kernel.path, "exact", cpu, SMALLEST_GUEST_MB, certification_seed(sweep.seed, key), kernel.seccomp
         )
-        worker = WorkerProcess(guest.launch(boot, directory, guest.python_command(WORKER, guest.RIG_DIRECTORY)))
-        try:
-            lines = list(worker.lines(lambda: CERTIFICATE_HANGS_S))
-        except WorkerHung as hang:
-            raise HostError(str(hang)) from hang
-        finally:
-            worker.end()
+        lines = list(lines_of_task(task, directory, boot, CERTIFICATE_HANGS_S))
         certificate = read_certificate(directory, key)
     if certificate is None:
-        failures = [event.reason for line in lines if isinstance(event := event_in(line), RigFailed)]
-        raise HostError(" / ".join(failures or [line.strip() for line in lines[-5:]]))
+        raise HostError(why_it_failed(lines))
     return certificate
+
+
+def lines_of_task(task: Task, directory: Path, boot: guest.Boot, hangs_s: float) -> Iterator[str]:
+    """Boot a guest that does a task in a directory; its lines as they come. The guest ends with the iteration.
+
+    Raises HostError after `hangs_s` of wall time without a line.
+    """
+    (directory / TASK_NAME).write_text(task.model_dump_json())
+    worker = WorkerProcess(guest.launch(boot, directory, guest.python_command(WORKER, guest.RIG_DIRECTORY)))
+    try:
+        yield from worker.lines(lambda: hangs_s)
+    except WorkerHung as hang:
+        raise HostError(str(hang)) from hang
+    finally:
+        worker.end()
+
+
+def why_it_failed(lines: list[str]) -> str:
+    """The reason that a worker reported, or else the end of its console."""
+    failures = [event.reason for line in lines if isinstance(event := event_in(line), RigFailed)]
+    return " / ".join(failures or [line.strip() for line in lines[-5:]])
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from owlt.orchestrator.run.capturing import (
 )
 from owlt.orchestrator.run.judging import compare_received, end_of_undelivered, fault_of_file, judge, judge_duration
 from owlt.orchestrator.run.left_files import files_left, keep_files
+from owlt.orchestrator.run.life import HostLife
 from owlt.orchestrator.run.observing import (
     Sockets,
     increases,
@@ -54,18 +55,19 @@ from owlt.results.record import Outcome, ReasonCode, RunRecord, Statistics, writ
 Observe = Callable[[str], None]
 
 
-def perform(run: Run, setting: Setting, directory: Path, observe: Observe) -> RunRecord:
+def perform(run: Run, setting: Setting, directory: Path, observe: Observe, life: HostLife | None = None) -> RunRecord:
     """Perform one run and write its record, logs and captures into `directory`, which is made if it does not exist.
 
-    `observe` is called with the name of each phase as it begins. Raises only what ends the process.
+    `observe` is called with the name of each phase as it begins. With `life`, the run is one of many in one life of the
+    hosts, which examines what is left on them. Raises only what ends the process.
     """
     directory.mkdir(parents=True, exist_ok=True)
     setting = replace(setting, rig=setting.rig.over(run.permutation.ip))
     code: ReasonCode | None
-    result, sides = RunResult(), Sides()
+    result, sides = RunResult(), Sides() if life is None else life.sides()
     try:
         with ExitStack() as undo:
-            _phases(run, setting, directory, result, sides, undo, observe)
+            _phases(run, setting, directory, result, sides, undo, observe, life)
         outcome, code, reason = Outcome.COMPLETED, None, ""
         result.suspect += setting.rig.killed_programs.take()
     except Ended as end:
@@ -105,22 +107,29 @@ def _removed_interface(run: Run, setting: Setting) -> str:
 
 
 def _phases(
-    run: Run, setting: Setting, directory: Path, result: RunResult, sides: Sides, undo: ExitStack, observe: Observe
+    run: Run,
+    setting: Setting,
+    directory: Path,
+    result: RunResult,
+    sides: Sides,
+    undo: ExitStack,
+    observe: Observe,
+    life: HostLife | None,
 ) -> None:
     rig, implementation = setting.rig, setting.implementation_of(run)
     observe("stage")
-    staged = stage(run, setting, result, sides, undo)
+    staged = stage(run, setting, result, sides, undo) if life is None else life.stage(run, setting, result, sides)
     try:
         observe("configure")
         apply_channel(run, setting, result)
         observe("capture")
-        instruments = _start_instruments(run, setting, staged, directory, result, sides, undo)
+        instruments = _start_instruments(run, setting, staged, directory, result, sides, undo, life is not None)
         observe("launch")
         clock = ClockStep()
         result.started_at_ns = time.time_ns()
         try:
             start_timeline(run, setting)
-            launch(staged, rig, directory, sides, undo)
+            launch(staged, rig, directory, sides, undo, None if life is None else life.living)
             observe("transfer")
             wait_for_end(run, implementation, instruments.watch, sides)
         finally:
@@ -160,9 +169,20 @@ class _Instruments:
 
 
 def _start_instruments(
-    run: Run, setting: Setting, staged: Staged, directory: Path, result: RunResult, sides: Sides, undo: ExitStack
+    run: Run,
+    setting: Setting,
+    staged: Staged,
+    directory: Path,
+    result: RunResult,
+    sides: Sides,
+    undo: ExitStack,
+    is_one_of_many: bool,
 ) -> _Instruments:
-    """Start everything that observes the run, and return when it does. Raises Ended if one does not start."""
+    """Start everything that observes the run, and return when it does. Raises Ended if one does not start.
+
+    For one of many runs, TCP is not sampled, and neither refused packets nor sockets are counted: that costs more than
+    a short transfer.
+    """
     rig, sweep, paths = setting.rig, setting.sweep, staged.paths
     channel = setting.channel_of(run)
 
@@ -175,9 +195,9 @@ def _start_instruments(
         lambda: _begin_conditions(run, setting),
         lambda: start_host_captures(run, rig, sweep, channel, directory, undo),
         lambda: _start_watch(run, setting, staged, directory, result, sides, undo),
-        lambda: start_sampling(run, rig, result.tcp_ports, paths, directory, undo),
-        lambda: read_refusals(rig),
-        lambda: read_sockets(rig),
+        lambda: start_sampling(run, rig, [] if is_one_of_many else result.tcp_ports, paths, directory, undo),
+        lambda: {} if is_one_of_many else read_refusals(rig),
+        lambda: {} if is_one_of_many else read_sockets(rig),
     )
     if at_hosts and rig.clocks is not None:
         rig.clocks.read()
@@ -206,9 +226,10 @@ def _stop(
     rig = setting.rig
 
     def programs_and_instruments() -> None:
-        now_open = read_sockets(rig)
+        now_open = read_sockets(rig) if instruments.sockets else {}
         stop_programs(sides)
-        _note_what_is_left(staged, setting, instruments.sockets, now_open, result, sides)
+        if now_open:
+            _note_what_is_left(staged, setting, instruments.sockets, now_open, result, sides)
         has_groups = bool(setting.implementation_of(run).session.multicast_groups)
         drain_channel(run, rig, setting.sweep.clock, has_groups)
         _stop_instruments(run, setting, instruments, directory, result)
@@ -250,7 +271,8 @@ def _stop_instruments(
 
     def sampling() -> None:
         result.tcp = stop_sampling(instruments.samplers, directory)
-        result.host_refusals = increases(instruments.refused, read_refusals(rig))
+        if instruments.refused:
+            result.host_refusals = increases(instruments.refused, read_refusals(rig))
 
     def channel_and_captures() -> None:
         close_channel(run, setting, instruments.before, result)

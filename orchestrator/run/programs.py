@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
@@ -39,23 +40,35 @@ def launch(
     directory: Path,
     sides: Sides,
     undo: ExitStack,
+    living: Living | None = None,
 ) -> None:
-    """Start the side that the implementation names first, wait until it is ready, start the other."""
+    """Start the side that the implementation names first, wait until it is ready, start the other.
+
+    With `living`, a program that serves several runs is started for the first of them only.
+    """
     hosts = {"sender": rig.sender.host, "receiver": rig.receiver.host}
     implementations, paths = staged.implementations, staged.paths
     first = implementations["sender"].starts_first
     for role in sorted(ROLES, key=lambda role: role != first):
         side, host = implementations[role].side(role), hosts[role]
         sides.specified[role] = side
+        staying = living if living is not None and role == living.role else None
+        if staying is not None and staying.program is not None and staying.program.running:
+            staying.program.forget_output()
+            sides.programs[role] = staying.program
+            continue
         program = host.start_foreign(
             side.command,
             paths[role],
-            directory / role,
+            (directory if staying is None else staying.logs) / role,
             sides.news,
             Confinement(staged.rooms[role], side.environment, implementations[role].capabilities),
             terminal=bool(side.dialogue),
         )
-        undo.callback(program.stop)
+        if staying is None:
+            undo.callback(program.stop)
+        else:
+            staying.program = program
         sides.programs[role] = program
         for exchange in side.dialogue:
             _exchange(role, exchange, implementations[role], sides)
@@ -239,9 +252,28 @@ def complain_of_failures(sides: Sides) -> None:
             raise GaveUp(ReasonCode.EXITED, how_it_ended(role, program))
 
 
+@dataclass
+class Living:
+    """The program that serves several runs, if the implementation has one: its side, and where its output goes."""
+
+    role: Role | None
+    logs: Path
+    program: Program | None = None
+
+
+def serving_side(implementation: Implementation) -> Role | None:
+    """The side that can serve several runs: it starts first, and the end of a run does not need its own end."""
+    first = implementation.of("sender").starts_first
+    awaited = [] if implementation.done == "file_delivered" else _awaited(implementation)
+    return None if first in awaited else first
+
+
 def stop_programs(sides: Sides) -> None:
-    """Stop the programs that still run as their sides specify; note which, and what the others left running."""
+    """Stop the programs that still run as their sides specify, except that of the side that stays; note which, and what
+    the others left running."""
     for role, program in sides.programs.items():
+        if program.running and role == sides.staying:
+            continue
         if program.running:
             stop = sides.specified[role].stop
             if stop.send is not None:

@@ -10,7 +10,7 @@ import hashlib
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -88,6 +88,15 @@ def stage(run: Run, setting: Setting, result: RunResult, sides: Sides, undo: Exi
     return staged
 
 
+def rendered_again(run: Run, setting: Setting, staged: Staged, result: RunResult) -> Staged:
+    """The staged run with the commands of another run of the same file, whose parameters differ. Raises Ended."""
+    size_bytes = run.permutation.file_size_bytes
+    file = None if size_bytes is None else _file_of_size(setting.rig.sender.host, size_bytes)
+    assert result.advertised is not None, "the first run was staged"
+    rendered = _rendered(run, setting, result.advertised, file, staged.received, staged.paths)
+    return replace(staged, implementations=rendered)
+
+
 def session_of(rendered: Mapping[Role, Implementation], rig: Rig) -> WrittenSession:
     """The packets in a capture that belong to a run of these rendered sides."""
     addresses: WrittenSession = {"sender_address": rig.sender.address, "receiver_address": rig.receiver.address}
@@ -142,7 +151,7 @@ def _stage_file(size: int, setting: Setting, result: RunResult) -> str:
     host = setting.rig.sender.host
     content = file_content(setting.sweep.seed, size)
     sha256 = hashlib.sha256(content).hexdigest()
-    path = f"{host.base}/file-{size}.bin"
+    path = _file_of_size(host, size)
     there = host.sha256(path, HASHING_S)
     if there not in (None, sha256):
         result.suspect.append("an earlier run changed the sender's test file; it was written again")
@@ -150,6 +159,10 @@ def _stage_file(size: int, setting: Setting, result: RunResult) -> str:
         host.write_file(path, content)
     result.file_sha256 = sha256
     return path
+
+
+def _file_of_size(host: Host, size_bytes: int) -> str:
+    return f"{host.base}/file-{size_bytes}.bin"
 
 
 def _rendered(

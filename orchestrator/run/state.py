@@ -74,6 +74,8 @@ class Sides:
     """Commands that a program started and left behind."""
     open_sockets: dict[Role, list[str]] = field(default_factory=dict)
     left_files: dict[Role, list[str]] = field(default_factory=dict)
+    staying: Role | None = None
+    """The side whose program is not stopped, because it serves the next run too."""
     news: threading.Condition = field(default_factory=threading.Condition)
     """Notified whenever a program prints or ends."""
 

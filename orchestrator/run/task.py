@@ -21,6 +21,25 @@ from owlt.results.record import Outcome, ReasonCode, RunRecord
 TASK_NAME = "batch.json"
 
 
+class Soak(BaseModel):
+    """How the runs of a task follow each other in one life of the hosts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    starts_ns: list[int]
+    """When each run starts, in ns since the start of the guest; later if the run before it still lasts."""
+    number_parameter: str = ""
+    """The parameter that numbers the sessions; "": they are not numbered."""
+    numbers: list[int] = []
+    """Its value for each run."""
+    first_number: int = 1
+    """Number of the first run among the transfers of the life that is asked for."""
+    starts_both: bool = False
+    """Whether both programs are started for each run, also one that could serve the next."""
+    most_failed: int
+    """Number of runs that are not completed after which the life ends."""
+
+
 class Task(BaseModel):
     """One batch, with the parts of the plan that it refers to."""
 
@@ -41,6 +60,8 @@ class Task(BaseModel):
     """The versions of the implementations, by name; None: the worker asks the programs."""
     provenance: dict[str, dict[str, str]] = {}
     """The machine's provenance in the records of each implementation, by name."""
+    soak: Soak | None = None
+    """Not None: the runs, which are of one implementation, are one life of the hosts."""
 
 
 def write_task(

@@ -46,12 +46,14 @@ from owlt.orchestrator.run.events import (
     WorkerEvent,
     worker_line,
 )
+from owlt.orchestrator.run.life import HostLife
 from owlt.orchestrator.run.perform import perform
 from owlt.orchestrator.run.state import Setting
-from owlt.orchestrator.run.task import Task, read_task
+from owlt.orchestrator.run.task import Soak, Task, read_task
 from owlt.orchestrator.run.versions import implementation_versions, own_versions, write_versions
 from owlt.results.certificates import write_certificate
 from owlt.results.files import CERTIFICATES
+from owlt.results.record import RunRecord
 from owlt.results.recorded_runs import run_directory
 
 TOLERANCE_NS = {"exact": 1_000, "skip": 200_000, "real": 200_000}
@@ -101,6 +103,8 @@ def report(event: WorkerEvent) -> None:
 
 def lease_s(run: Run, task: Task) -> float:
     """How long a run's lease of the emulator lasts: it clears the channel if the worker is silent for so long."""
+    if task.soak is not None:
+        return LONGEST_LEASE_S
     deadline_s = run.deadline_s(task.implementations[run.permutation.implementation])
     return min(2 * deadline_s + BESIDE_THE_SESSION_S, LONGEST_LEASE_S)
 
@@ -176,6 +180,9 @@ def do_task(directory: Path, rig: Rig, takes_seeds: bool) -> None:
         write_versions(directory, versions)
         return
     setting = _setting(task, rig, versions, takes_seeds)
+    if task.soak is not None:
+        _soak(task, task.soak, setting, directory)
+        return
     rig.channel.lease(f"owlt, sweep {task.sweep.name}", BESIDE_THE_SESSION_S)
     for key in task.certify:
         _certify(key, task, setting, directory)
@@ -185,6 +192,20 @@ def do_task(directory: Path, rig: Rig, takes_seeds: bool) -> None:
             rig.forget()
         _perform(run, task, setting, directory)
         is_used = True
+
+
+def _soak(task: Task, soak: Soak, setting: Setting, directory: Path) -> None:
+    """Perform the task's runs in one life of the hosts: nothing is removed from them between two runs."""
+    with HostLife(soak, setting, directory) as life:
+        for place, run in enumerate(task.runs):
+            life.wait_for(place)
+            if place == 0:
+                setting.rig.channel.lease("owlt soak", LONGEST_LEASE_S)
+            began_ns = time.monotonic_ns(), time.time_ns()
+            record = _perform(run, task, life.setting_of(place), directory, life)
+            life.settle(place, began_ns, record, run_directory(directory, run.run_id))
+            if life.is_over:
+                break
 
 
 def _setting(task: Task, rig: Rig, versions: dict[str, str], takes_seeds: bool) -> Setting:
@@ -211,15 +232,16 @@ def _certify(key: str, task: Task, setting: Setting, directory: Path) -> None:
     report(ChannelCertified(channel=key, verdict=verdict))
 
 
-def _perform(run: Run, task: Task, setting: Setting, directory: Path) -> None:
+def _perform(run: Run, task: Task, setting: Setting, directory: Path, life: HostLife | None = None) -> RunRecord:
     def enter(phase: str) -> None:
         report(PhaseStarted(run_id=run.run_id, phase=phase))
 
     report(RunStarted(run_id=run.run_id))
     setting.rig.channel.renew(lease_s(run, task))
     with _heartbeats(run.deadline_s(setting.implementation_of(run))):
-        record = perform(run, setting, run_directory(directory, run.run_id), enter)
+        record = perform(run, setting, run_directory(directory, run.run_id), enter, life)
     report(RunEnded(run_id=run.run_id, outcome=record.outcome, reason=record.reason))
+    return record
 
 
 def main(rig_directory: str, as_template: bool, raise_rig: RaiseRig = namespaces.raised) -> int:

@@ -178,6 +178,7 @@ def test_only_the_dashboard_and_the_report_commands_know_the_reports() -> None:
         "commands/channel.py",
         "commands/prove.py",
         "commands/reproduce.py",
+        "commands/soak.py",
         "planning/repetitions.py",
         "sweep/report.py",
     }

@@ -5,6 +5,7 @@ usage: endpoint_with_defect.py PACKAGE DEFECT ARGUMENTS...
 
 import math
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -96,6 +97,29 @@ def second_signal_refused() -> None:
     module._SETTLED = {module.Status.ACCEPTED}
 
 
+def milliseconds_in_32_bits() -> None:
+    """The endpoint counts milliseconds in 32 bits, as a uint32_t does: they begin again after 49.7 days."""
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            return (int(1000 * time.monotonic()) & 0xFFFFFFFF) / 1000
+
+    agent("endpoint.event_loop").time = Clock
+
+
+def no_transaction_65535() -> None:
+    """The CFDP receiver takes transaction 65,535 for none, as a program with the value 0xFFFF for "none" does."""
+    module = agent("cfdp.receiving")
+    read_pdu = module.read_pdu
+
+    def read(*words: Any, **options: Any) -> Any:
+        pdu = read_pdu(*words, **options)
+        return None if pdu is not None and module.transaction_of(pdu) == 0xFFFF else pdu
+
+    module.read_pdu = read
+
+
 PLANTED: tuple[Callable[[], None], ...] = (
     metadata_not_requested,
     second_eof_opens_file,
@@ -106,6 +130,8 @@ PLANTED: tuple[Callable[[], None], ...] = (
     flush_without_acknowledgement,
     status_ignored,
     second_signal_refused,
+    milliseconds_in_32_bits,
+    no_transaction_65535,
 )
 PACKAGE, DEFECT, *ARGUMENTS = sys.argv[1:]
 ({"none": nothing} | {plant.__name__.replace("_", "-"): plant for plant in PLANTED})[DEFECT]()

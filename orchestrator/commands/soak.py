@@ -1,0 +1,362 @@
+"""`owlt soak`: thousands of transfers in one long life of the hosts, whose clocks pass the wraps of counters."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owlt.inputs.mistake import Mistake
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.performing import empty_directory
+from owlt.orchestrator.commands.usage import Implementation, Json, complete_channel, parsed
+from owlt.orchestrator.ending import INTERRUPTED_STATUS
+from owlt.orchestrator.errors import Missing, OwltError
+
+if TYPE_CHECKING:
+    from owlt.agents.contract import implementation as contract
+    from owlt.orchestrator.checks.soaking import Finding, Growth, LifePlan
+    from owlt.orchestrator.kernel.kernel import Kernel
+    from owlt.orchestrator.planning.plan import Plan
+    from owlt.orchestrator.run.task import Task
+
+SOAKS = Path("results", "soaks")
+PAGE, FIGURE = "index.html", "soak.svg"
+INTERRUPTED = "it was interrupted"
+MOST_FAILED = 10
+"""Number of failed transfers after which a life ends."""
+QUIET_TRANSFER_S, QUIET_DAY_S = 0.35, 0.2
+"""What a transfer of a small file and a day without one take on a core that has nothing else to do."""
+HANGS_S = 300.0
+"""How long the guest may be silent in wall time: it passes 49.7 days of idle time in ten seconds."""
+LINE_EVERY_S = 30.0
+LOSSY_TEXT = "250 ms and 10 Mbit/s each way with 1 % of the packets lost"
+SHARE_BEFORE_WRAP = 0.75
+"""The share of a round trip for which a transfer is under way when a wrap is passed: timers at both ends run then."""
+
+
+def soak(
+    name: Implementation,
+    duration: Annotated[str, typer.Option("--for", metavar="DURATION", help="Virtual time of the life.")] = "30 days",
+    every: Annotated[str, typer.Option(metavar="TIME", help="From the start of a transfer to the next.")] = "10 min",
+    start: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WRAP",
+            help='Start the clocks so that they pass this wrap: "2^31 ms" or "2^32 ms" of uptime, "2^31 s" since 1970, '
+            "or none; may be repeated; default: all that fit into the duration.",
+        ),
+    ] = None,
+    file_size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the file.")] = "20 kB",
+    channel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHANNEL",
+            help="Channel; default: 250 ms and 10 Mbit/s each way, 1 % of the packets lost.",
+            autocompletion=complete_channel,
+        ),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Change a parameter of the profile; may be repeated."),
+    ] = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start both programs for each transfer, also one that serves several.")
+    ] = False,
+    first: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", help="Begin the life with this transfer, at the time it has.")
+    ] = 1,
+    transfers: Annotated[
+        int | None, typer.Option(min=1, metavar="COUNT", help="End after so many transfers; default: all.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Perform thousands of transfers in one life of the hosts.
+
+    In the virtual rig, on the exact clock: idle time costs nothing. What the programs leave on the hosts stays there,
+    and is measured after each transfer: memory, open files, sockets, programs, files. The clocks start shortly before
+    the values at which counters of 32 bits wrap. The results stay in results/soaks/NAME; the captures only of transfers
+    that failed.
+
+    Exit status: 0 if all transfers are complete and nothing grows, 1 if not.
+    """
+    from owlt.inputs.quantities import parse_size_bytes
+    from owlt.orchestrator.checks.soaking import findings_of, growths, plan_life, plan_transfers, read_transfers
+    from owlt.orchestrator.checks.trials import CHANNELS, LOSSY
+    from owlt.orchestrator.commands.implementations import with_parameters
+    from owlt.orchestrator.planning.stored_plan import write_plan
+    from owlt.orchestrator.profiles.catalogue import find_channel, find_implementation
+    from owlt.orchestrator.rigs.guest import INIT_NAME
+    from owlt.orchestrator.run.task import TASK_NAME
+    from owlt.orchestrator.steady_clock import steady_s
+    from owlt.results.plain_files import remove_tree
+
+    printer = Printer(as_json)
+    implementation = with_parameters(find_implementation(name), parameter or [])
+    if "exact" not in implementation.clocks:
+        problem = f"needs the clock {implementation.clocks[0]}, on which idle time is not skipped"
+        raise OwltError(Mistake.of(name, problem, "an implementation for the clock exact"))
+    link = CHANNELS[LOSSY] if channel is None else find_channel(channel).channel
+    rtt_ns = link.forward.delay_ns + link.reverse.delay_ns
+    times = parsed("--for", duration, _parse_long_ns), parsed("--every", every, _parse_long_ns)
+    life = plan_life(*times, _wraps(start), int(SHARE_BEFORE_WRAP * rtt_ns))
+    count = len(life.starts_ns)
+    if first > count:
+        raise OwltError(Mistake.of("--first", f"got {first}", f"at most {count}, the number of transfers"))
+    chosen = range(first - 1, min(count, first - 1 + transfers) if transfers else count)
+    size_bytes = parsed("--file-size", file_size, parse_size_bytes)
+    plan = plan_transfers(implementation, link, channel or LOSSY, size_bytes, count)
+    kernel = _kernel(plan)
+    task = _task(plan, life, chosen, restart, kernel)
+    results = empty_directory(SOAKS, implementation.name)
+    write_plan(plan, results)
+    transfer = f"{file_size} over {channel or LOSSY_TEXT}, one every {every},"
+    for line in _announcement(implementation, life, chosen, transfer, restart):
+        printer.note(line)
+    began_s = steady_s()
+    why_ended = _perform(printer, task, life, kernel, results)
+    wall_s = steady_s() - began_s
+    done = read_transfers(results)
+    findings, changes = findings_of(done, life, results), growths(done)
+    words = [name, "--for", duration, "--every", every, "--file-size", file_size]
+    words += [word for wrap in start or [] for word in ("--start", wrap)]
+    words += [*(["--channel", channel] if channel else []), *(["--restart"] if restart else [])]
+    words += [word for each in parameter or [] for word in ("--parameter", each)]
+    again = shlex.join(["owlt", "soak", *words])
+    lines = _lines(implementation.name, done, len(chosen), life, findings, wall_s, again, why_ended)
+    for left in (TASK_NAME, INIT_NAME):
+        (results / left).unlink(missing_ok=True)
+    remove_tree(results / ".uml")  # of the guest's kernel
+    page = _write_page(implementation, lines, done, life, changes, results, transfer)
+    printer.json(_as_json(implementation.name, done, len(chosen), life, findings, changes, results, wall_s))
+    for line in [*lines, f"report: {page}"]:
+        printer.text(line)
+    if why_ended == INTERRUPTED:
+        raise typer.Exit(INTERRUPTED_STATUS)
+    raise typer.Exit(1 if findings or len(done) < len(chosen) else 0)
+
+
+def _parse_long_ns(text: str) -> int:
+    """A duration that may be in days. Raises Invalid."""
+    from owlt.inputs.quantities import parse_delay_ns
+
+    days = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *days?", text.strip())
+    return round(float(days[1]) * 86_400e9) if days else parse_delay_ns(text, "30 days", ("min", "h", "days"))
+
+
+def _wraps(names: Sequence[str] | None) -> list[str] | None:
+    """The chosen wraps; None: those that fit. Raises OwltError."""
+    from owlt.inputs.mistake import did_you_mean
+    from owlt.orchestrator.checks.soaking import WRAPS
+
+    for each in names or ():
+        if each not in (*WRAPS, "none"):
+            known = (*WRAPS, "none")
+            fix = did_you_mean(each, known)
+            raise OwltError(Mistake.of("--start", f"got {each!r}", f"one of {', '.join(known)}", fix))
+    return None if names is None else [each for each in names if each != "none"]
+
+
+def _kernel(plan: Plan) -> Kernel:
+    """The kernel of the guest. Raises Missing with all that the machine is missing for the plan."""
+    from owlt.orchestrator.commands.machine import needed_kernel
+    from owlt.orchestrator.sweep.machine import THIS_MACHINE
+
+    if missing := THIS_MACHINE.missing(plan):
+        raise Missing(*missing)
+    return needed_kernel()
+
+
+def _task(plan: Plan, life: LifePlan, chosen: range, restart: bool, kernel: Kernel) -> Task:
+    """The chosen transfers of the life as a task."""
+    from owlt.orchestrator.checks.soaking import session_numbers
+    from owlt.orchestrator.own_version import own_version
+    from owlt.orchestrator.rigs.provenance import provenance_of
+    from owlt.orchestrator.run.task import Soak, Task
+
+    name, implementation = next(iter(plan.implementations.items()))
+    numbered = implementation.session_number
+    numbers = session_numbers(numbered.bits, len(plan.runs)) if numbered else []
+    soak = Soak(
+        starts_ns=[life.starts_ns[place] for place in chosen],
+        number_parameter=numbered.parameter if numbered else "",
+        numbers=[numbers[place] for place in chosen] if numbered else [],
+        first_number=chosen.start + 1,
+        starts_both=restart,
+        most_failed=MOST_FAILED,
+    )
+    return Task(
+        sweep=plan.sweep,
+        implementations=plan.implementations,
+        channels=plan.channels,
+        certify=[],
+        certificates={},
+        runs=[plan.runs[place] for place in chosen],
+        owlt=own_version(),
+        kernel_hz=kernel.hz,
+        provenance={name: provenance_of(kernel.path, plan.implementations).digests(name)},
+        soak=soak,
+    )
+
+
+def _announcement(
+    implementation: contract.Implementation, life: LifePlan, chosen: range, transfer: str, restart: bool
+) -> list[str]:
+    """What is to be performed and what it costs at most, in words."""
+    from owlt.orchestrator.checks.soaking import NS_PER_DAY, WRAPS
+    from owlt.orchestrator.planning.estimate import duration_text
+    from owlt.orchestrator.run.programs import serving_side
+
+    days = (life.starts_ns[chosen[-1]] - life.starts_ns[chosen[0]]) / NS_PER_DAY
+    wall_s = len(chosen) * QUIET_TRANSFER_S + life.starts_ns[chosen[-1]] / NS_PER_DAY * QUIET_DAY_S
+    serving = None if restart else serving_side(implementation)
+    programs = f"the {serving} is started once, if it serves several transfers" if serving else "both are started anew"
+    passed = ", ".join(
+        f"{name} after {(at_ns - life.starts_ns[0]) / NS_PER_DAY:.2f} days" for name, at_ns in life.wraps_ns.items()
+    )
+    return [
+        f"{implementation.name}: {len(chosen):,} transfers of {transfer} in {days:.1f} days of virtual time; about "
+        f"{duration_text(wall_s)} on a core with nothing else to do; it ends after {MOST_FAILED} failed transfers",
+        f"programs for each transfer: {programs}; wraps of the clocks: {passed or f'none of {WRAPS}'}",
+    ]
+
+
+def _perform(printer: Printer, task: Task, life: LifePlan, kernel: Kernel, results: Path) -> str:
+    """Perform the task in a guest. Returns why the life ended early, "" if it did not; raises OwltError if the rig
+    fails before a transfer has ended."""
+    import os
+
+    from owlt.orchestrator.hosts.host import HostError
+    from owlt.orchestrator.planning.estimate import guest_memory_mb
+    from owlt.orchestrator.rigs import guest
+    from owlt.orchestrator.run.events import BatchEnded, RunEnded, event_in
+    from owlt.orchestrator.run.launching import SEED, lines_of_task, why_it_failed
+    from owlt.orchestrator.steady_clock import steady_s
+
+    guest.compile_ahead()
+    cpu, memory_mb = max(os.sched_getaffinity(0)), guest_memory_mb(task.runs[:1])
+    boot = guest.Boot(kernel.path, "exact", cpu, memory_mb, SEED, kernel.seccomp, life.boot_ns)
+    ended, shown_s = 0, steady_s()
+    console: list[str] = []
+    try:
+        for line in lines_of_task(task, results, boot, HANGS_S):
+            event = event_in(line)
+            ended += isinstance(event, RunEnded)
+            console = [*console, line][-50:]
+            if steady_s() - shown_s > LINE_EVERY_S:
+                shown_s = steady_s()
+                printer.note(f"{ended:,} of {len(task.runs):,} transfers")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except HostError as problem:
+        why = str(problem)
+    else:
+        has_ended = any(isinstance(event_in(line), BatchEnded) for line in console)
+        why = f"{MOST_FAILED} transfers failed" if has_ended else why_it_failed(console)
+    if not ended:
+        raise OwltError(Mistake(f"the guest performed no transfer: {why}"))
+    return why if ended < len(task.runs) else ""
+
+
+def _lines(
+    name: str,
+    done: Sequence[Mapping[str, Any]],
+    planned: int,
+    life: LifePlan,
+    findings: Sequence[Finding],
+    wall_s: float,
+    again: str,
+    why_ended: str,
+) -> list[str]:
+    """The result in words."""
+    from owlt.orchestrator.checks.soaking import NS_PER_DAY, passed_by
+    from owlt.orchestrator.planning.estimate import duration_text
+
+    completed = sum(each["outcome"] == "completed" for each in done)
+    days = (done[-1]["uptime_ns"] - done[0]["uptime_ns"]) / NS_PER_DAY if done else 0.0
+    head = f"{name}: {completed:,} of {len(done):,} transfers complete in {days:.1f} days of virtual time"
+    lines = [f"{head} ({duration_text(wall_s)} of wall time)"]
+    if len(done) < planned:
+        lines.append(f"it ended before {planned - len(done):,} more transfers: {why_ended}")
+    for wrap, at_ns in life.wraps_ns.items():
+        if done and done[0]["uptime_ns"] <= at_ns <= done[-1]["uptime_ns"] + done[-1]["lasted_ns"]:
+            passing = passed_by(done, at_ns)
+            under_way = f"during transfer {passing['number']:,}" if passing else "between two transfers"
+            lines.append(f"{wrap} was passed {under_way}")
+    suspect = [each for each in done if each["suspect"]]
+    if suspect:
+        first = suspect[0]
+        lines.append(f"suspect: {len(suspect):,} transfers, first {first['number']:,}: {first['suspect'][0]}")
+    if not findings:
+        return [*lines, "no transfer failed, nothing was left running, and nothing grows at either end"]
+    for finding in findings:
+        lines.append(f"{finding.kind}: {finding.text}")
+        if finding.kind == "failed":
+            lines.append(f"  to repeat it alone: {again} --first {finding.transfer} --transfers 1")
+            lines.append(f"  what its packets show: owlt analyse {finding.run}")
+    return lines
+
+
+def _write_page(
+    implementation: contract.Implementation,
+    lines: Sequence[str],
+    done: Sequence[Mapping[str, Any]],
+    life: LifePlan,
+    changes: Sequence[Growth],
+    results: Path,
+    transfer: str,
+) -> Path:
+    """The page of a soak, with its figure."""
+    from owlt.orchestrator.checks.soaking import MEASURES
+    from owlt.orchestrator.own_version import own_version
+    from owlt.reports.drawing.channel import save_channel
+    from owlt.reports.drawing.soak import draw_soak
+    from owlt.reports.rendering import new_environment
+
+    title = f"{implementation.name}: {len(done):,} transfers in one life of the hosts"
+    save_channel(draw_soak(done, life.starts_ns[0], life.wraps_ns, title), results / FIGURE)
+    page = results / PAGE
+    page.write_text(
+        new_environment()
+        .get_template("soak.html")
+        .render(
+            title=title,
+            lines=lines,
+            changes=changes,
+            measures=MEASURES,
+            version=own_version(),
+            transfer=transfer,
+        )
+    )
+    return page
+
+
+def _as_json(
+    name: str,
+    done: Sequence[Mapping[str, Any]],
+    planned: int,
+    life: LifePlan,
+    findings: Sequence[Finding],
+    changes: Sequence[Growth],
+    results: Path,
+    wall_s: float,
+) -> dict[str, Any]:
+    from owlt.orchestrator.checks.soaking import passed_by
+
+    passing = {wrap: passed_by(done, at_ns) for wrap, at_ns in life.wraps_ns.items()}
+    return {
+        "implementation": name,
+        "transfers": len(done),
+        "planned": planned,
+        "completed": sum(each["outcome"] == "completed" for each in done),
+        "virtual_s": (done[-1]["uptime_ns"] - done[0]["uptime_ns"]) / 1e9 if done else 0.0,
+        "wall_s": wall_s,
+        "wraps": {wrap: each["number"] if each else None for wrap, each in passing.items()},
+        "findings": list(findings),
+        "growth": list(changes),
+        "results": results,
+    }
