@@ -1,6 +1,7 @@
 """The emulator service: takes over two ports, serves until SIGTERM, SIGINT or SIGHUP, and leaves nothing behind."""
 
 import argparse
+import gc
 import logging
 import signal
 import ssl
@@ -57,6 +58,8 @@ def main(arguments: Sequence[str] | None = None, command: str = "emulator") -> i
 
 
 def _serve(emulator: Emulator, server: EmulatorServer, stop_signals: set[signal.Signals]) -> int:
+    gc.collect()
+    gc.freeze()  # its modules are never garbage, and looking at all of them would be most of the work of a request
     Thread(target=server.serve, daemon=True).start()
     print(f"emulator: listening on {server.address}", flush=True)
     signal.sigwait(stop_signals)

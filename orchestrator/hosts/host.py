@@ -1,6 +1,7 @@
 """A host of a rig: run a command, start a program, read and write files.
 
-`ssh_host` reaches one over SSH; the one in memory, in `tests/memory`, is for tests.
+`ssh_host` reaches one over SSH, `rigs.namespaces` one on this kernel; the one in memory, in `tests/memory`, is for
+tests.
 """
 
 from __future__ import annotations
@@ -8,14 +9,22 @@ from __future__ import annotations
 import os
 import shlex
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from owlt.orchestrator.hosts.confinement import LEFT, MAKE_RUN_DIRECTORY, REMOVE_RUN_DIRECTORY, Confinement
-from owlt.orchestrator.hosts.printable import end_of, how_ended, unstyled
-from owlt.orchestrator.hosts.program import LINE_CHARACTERS, Program
+from owlt.orchestrator.hosts.confinement import (
+    LEFT,
+    MAKE_RUN_DIRECTORY,
+    REMOVE_RUN_DIRECTORY,
+    Confinement,
+    confined,
+    without_a_run,
+)
+from owlt.orchestrator.hosts.printable import BY_SIGNAL, end_of, how_ended, unstyled
+from owlt.orchestrator.hosts.program import LINE_CHARACTERS, Program, Session
 
 STATUS_FORMAT = "--printf=%f %d %s %b %B\\n"
 """For stat(1): a line for each file, which `status_from_line` reads."""
@@ -136,6 +145,10 @@ class Host(Protocol):
         done = self.run(["sha256sum", path], deadline_s)
         return done.stdout.split()[0].decode() if done.exit_status == 0 else None
 
+    def network_tables(self, *names: str) -> str:
+        """The text of these files of /proc/net, such as udp; one that does not exist is left out."""
+        return self.run(["cat", *(f"/proc/net/{name}" for name in names)]).stdout.decode(errors="replace")
+
     def start(
         self,
         command: Sequence[str],
@@ -174,3 +187,80 @@ class Host(Protocol):
 
     def close(self) -> None:
         """End the connection."""
+
+
+SHOWN_CHARACTERS = 200
+
+TERMINAL = ("dumb", 500, 50)
+"""The terminal of a program with a dialogue: kind, columns, lines. No line of a dialogue is longer."""
+
+_STOPPED = r"cat /proc/[0-9]*/stat 2>/dev/null | sed -nE 's/^[0-9]+ \((.*)\) T [0-9]+ [0-9]+ '$1' .*/\1/p'"
+
+
+class SessionHost(Host):
+    """A host on which each command has a session of its own: input, output and an end."""
+
+    def _begin(self, command: Sequence[str]) -> Session:
+        """Start a command without input. Raises HostError."""
+        raise NotImplementedError
+
+    def run(self, command: Sequence[str], deadline_s: float = COMMAND_LIMIT_S) -> Completed:
+        session = self._begin(command)
+        streams = {"out": bytearray(), "err": bytearray()}
+
+        def drain(name: str, receive: Callable[[int], bytes]) -> None:
+            while len(streams[name]) < ANSWER_BYTES and (chunk := receive(65536)):
+                streams[name] += chunk
+            if len(streams[name]) >= ANSWER_BYTES:
+                session.close()
+
+        drains = [
+            threading.Thread(target=drain, args=args, daemon=True)
+            for args in (("out", session.recv), ("err", session.recv_stderr))
+        ]
+        for reading in drains:
+            reading.start()
+        ended = session.status_event.wait(deadline_s)
+        for reading in drains if ended else []:
+            reading.join(deadline_s)
+        session.close()
+        if any(len(stream) >= ANSWER_BYTES for stream in streams.values()):
+            return Completed(FLOODED, bytes(streams["out"]), bytes(streams["err"]))
+        if not ended:
+            line = shlex.join(command)
+            shown = line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}..."
+            raise HostError(f"{self.role}: {shown!r} did not finish within {deadline_s:g} s")
+        return Completed(session.exit_status, bytes(streams["out"]), bytes(streams["err"]))
+
+    def run_foreign(
+        self,
+        command: Sequence[str],
+        deadline_s: float,
+        confinement: Confinement | None = None,
+        directory: str | None = None,
+    ) -> Completed:
+        if directory is not None:
+            command = ["sh", "-c", 'cd "$0" && exec "$@"', directory, *command]
+        enclosed = confined(command, confinement or without_a_run(self.base))
+        bounded = ["timeout", "--kill-after=2", f"{deadline_s:g}", "setsid", *enclosed]
+        end_s = time.monotonic() + deadline_s
+        done = self.run(bounded, deadline_s + COMMAND_LIMIT_S)
+        was_killed = done.exit_status == BY_SIGNAL and time.monotonic() >= end_s  # timeout(1) kills itself as well
+        return replace(done, exit_status=LATE) if was_killed else done
+
+    def start_foreign(
+        self,
+        command: Sequence[str],
+        directory: str,
+        logs: Path,
+        news: threading.Condition,
+        confinement: Confinement,
+        *,
+        terminal: bool = False,
+    ) -> Program:
+        return self.start(confined(command, confinement), directory, logs, news, terminal=terminal)
+
+    def _stopped_in(self, session: int) -> list[str]:
+        """The names of the session's processes that a signal has stopped (proc_pid_stat(5))."""
+        stopped = self.run(["sh", "-c", _STOPPED, "sh", str(session)]).stdout.decode(errors="replace")
+        return stopped.splitlines()

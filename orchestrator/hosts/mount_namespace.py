@@ -14,6 +14,7 @@ from typing import ParamSpec, TypeVar
 
 CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
 CLONE_NEWNET = 0x40000000
 FLAGS = {"ro": 0x1, "nosuid": 0x2, "nodev": 0x4, "bind": 0x1000}
 """The options that mount(2) takes as flags, of those that are used here."""
@@ -27,14 +28,17 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
-class MountNamespace:
-    """A thread in the mount namespace of a process; the threads of this process keep theirs."""
+class Namespaces:
+    """A thread in the network, UTS and mount namespaces of a process; the threads of this process keep theirs.
+
+    A process that it starts is in these namespaces, too.
+    """
 
     def __init__(self, pid: int) -> None:
         """Raises OSError if there is no such process, or without CAP_SYS_ADMIN."""
-        self._thread = ThreadPoolExecutor(1, f"mounts-of-{pid}")
+        self._thread = ThreadPoolExecutor(1, f"namespaces-of-{pid}")
         try:
-            self.call(_enter, Path(f"/proc/{pid}/ns/mnt"))
+            self.call(_enter, pid)
         except OSError:
             self.close()
             raise
@@ -44,7 +48,7 @@ class MountNamespace:
         try:
             future = self._thread.submit(work, *args, **named)
         except RuntimeError as problem:
-            raise ConnectionError(f"the mount namespace was left: {problem}") from problem
+            raise ConnectionError(f"the namespaces were left: {problem}") from problem
         return future.result()
 
     def close(self) -> None:
@@ -72,12 +76,14 @@ def show_network(namespace: int) -> None:
     mount("owlt-sys", "/sys", "sysfs", "ro")
 
 
-def _enter(namespace: Path) -> None:
+def _enter(pid: int) -> None:
     """A thread can enter a mount namespace when it shares no working directory with others."""
     _require(_LIBC.unshare(CLONE_FS), "unshare")
     os.umask(UMASK)
-    with namespace.open() as file:
-        _require(_LIBC.setns(file.fileno(), CLONE_NEWNS), str(namespace))
+    for name, kind in (("net", CLONE_NEWNET), ("uts", CLONE_NEWUTS), ("mnt", CLONE_NEWNS)):
+        path = Path(f"/proc/{pid}/ns/{name}")
+        with path.open() as file:
+            _require(_LIBC.setns(file.fileno(), kind), str(path))
 
 
 def _require(status: int, name: str) -> None:

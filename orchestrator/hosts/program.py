@@ -130,22 +130,44 @@ class Session(Protocol):
         """End the session."""
 
 
+def read_group(role: str, session: Session) -> int:
+    """The process group of a program, from the line of its shell; a host may print something before it.
+
+    Raises ConnectionError.
+    """
+    output = b""
+    session.settimeout(START_LIMIT_S)
+    while not (line := GROUP_LINE.search(output)):
+        try:
+            byte = session.recv(1)
+        except TimeoutError:
+            session.close()
+            raise ConnectionError(f"{role}: the program's shell printed nothing for {START_LIMIT_S:g} s") from None
+        if not byte:
+            printed = output.decode(errors="replace").strip()
+            raise ConnectionError(f"{role}: the program's shell ended before it started anything: {printed}")
+        output += byte
+    session.settimeout(None)
+    return int(line[1])
+
+
 class Program:
     """A program that was started on a host.
 
-    `end_group` sends a signal, by name, to a process group; `stopped_in` lists the stopped processes of a session.
+    `group` is its process group, and the session that it leads. `end_group` sends a signal, by name, to a process
+    group; `stopped_in` lists the stopped processes of a session.
     """
 
     def __init__(
         self,
-        role: str,
+        group: int,
         session: Session,
         logs: Path,
         news: threading.Condition,
         end_group: Callable[[str, int], None],
         stopped_in: Callable[[int], list[str]],
     ) -> None:
-        self._role = role
+        self._group = group
         self._session = session
         self._news = news
         self._end_group = end_group
@@ -156,28 +178,8 @@ class Program:
             for args in (("out", session.recv), ("err", session.recv_stderr))
         ]
         self._answered_to = 0
-        self._group = self._read_group()
         for drain in self._drains:
             drain.start()
-
-    def _read_group(self) -> int:
-        """The number of the process group, from its line; a host may print something before it."""
-        output = b""
-        self._session.settimeout(START_LIMIT_S)
-        while not (line := GROUP_LINE.search(output)):
-            try:
-                byte = self._session.recv(1)
-            except TimeoutError:
-                self._session.close()
-                raise ConnectionError(
-                    f"{self._role}: the program's shell printed nothing for {START_LIMIT_S:g} s"
-                ) from None
-            if not byte:
-                printed = output.decode(errors="replace").strip()
-                raise ConnectionError(f"{self._role}: the program's shell ended before it started anything: {printed}")
-            output += byte
-        self._session.settimeout(None)
-        return int(line[1])
 
     def _drain(self, name: str, receive: Callable[[int], bytes]) -> None:
         self._streams[name].drain(receive, self._news)

@@ -5,34 +5,16 @@ from __future__ import annotations
 import shlex
 import socket
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import paramiko
 
-from owlt.orchestrator.hosts.confinement import Confinement, confined, without_a_run
-from owlt.orchestrator.hosts.host import (
-    ANSWER_BYTES,
-    COMMAND_LIMIT_S,
-    FLOODED,
-    LATE,
-    Completed,
-    Host,
-    HostError,
-)
-from owlt.orchestrator.hosts.printable import BY_SIGNAL
-from owlt.orchestrator.hosts.program import GROUP_COMMAND, Program
-
-SHOWN_CHARACTERS = 200
-
-TERMINAL = ("dumb", 500, 50)
-"""The terminal of a program with a dialogue: kind, columns, lines. No line of a dialogue is longer."""
-
-_STOPPED = r"cat /proc/[0-9]*/stat 2>/dev/null | sed -nE 's/^[0-9]+ \((.*)\) T [0-9]+ [0-9]+ '$1' .*/\1/p'"
+from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, TERMINAL, HostError, SessionHost
+from owlt.orchestrator.hosts.program import GROUP_COMMAND, Program, read_group
 
 
 @dataclass(frozen=True)
@@ -47,7 +29,7 @@ class Login:
     known_hosts: Path
 
 
-class SshHost(Host):
+class SshHost(SessionHost):
     """One host of a rig, over SSH. Close it, or use it as a context manager."""
 
     def __init__(self, login: Login, base: str) -> None:
@@ -101,49 +83,8 @@ class SshHost(Host):
             raise HostError(f"{self.role}: the connection was lost before {command!r}: {problem}") from problem
         return channel
 
-    def run(self, command: Sequence[str], deadline_s: float = COMMAND_LIMIT_S) -> Completed:
-        line = shlex.join(command)
-        channel = self._session(f"exec {line} </dev/null")
-        streams = {"out": bytearray(), "err": bytearray()}
-
-        def drain(name: str, receive: Callable[[int], bytes]) -> None:
-            while len(streams[name]) < ANSWER_BYTES and (chunk := receive(65536)):
-                streams[name] += chunk
-            if len(streams[name]) >= ANSWER_BYTES:
-                channel.close()
-
-        drains = [
-            threading.Thread(target=drain, args=args, daemon=True)
-            for args in (("out", channel.recv), ("err", channel.recv_stderr))
-        ]
-        for reading in drains:
-            reading.start()
-        ended = channel.status_event.wait(deadline_s)
-        for reading in drains if ended else []:
-            reading.join(deadline_s)
-        channel.close()
-        if any(len(stream) >= ANSWER_BYTES for stream in streams.values()):
-            return Completed(FLOODED, bytes(streams["out"]), bytes(streams["err"]))
-        if not ended:
-            shown = line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}..."
-            raise HostError(f"{self.role}: {shown!r} did not finish within {deadline_s:g} s")
-        return Completed(channel.exit_status, bytes(streams["out"]), bytes(streams["err"]))
-
-    def run_foreign(
-        self,
-        command: Sequence[str],
-        deadline_s: float,
-        confinement: Confinement | None = None,
-        directory: str | None = None,
-    ) -> Completed:
-        if directory is not None:
-            command = ["sh", "-c", 'cd "$0" && exec "$@"', directory, *command]
-        enclosed = confined(command, confinement or without_a_run(self.base))
-        bounded = ["timeout", "--kill-after=2", f"{deadline_s:g}", "setsid", *enclosed]
-        end_s = time.monotonic() + deadline_s
-        done = self.run(bounded, deadline_s + COMMAND_LIMIT_S)
-        was_killed = done.exit_status == BY_SIGNAL and time.monotonic() >= end_s  # timeout(1) kills itself as well
-        return replace(done, exit_status=LATE) if was_killed else done
+    def _begin(self, command: Sequence[str]) -> paramiko.Channel:
+        return self._session(f"exec {shlex.join(command)} </dev/null")
 
     def start(
         self,
@@ -163,30 +104,14 @@ class SshHost(Host):
         script = f"{GROUP_COMMAND}; cd {shlex.quote(directory)} && exec {line}"
         session = self._session(script, terminal=terminal)
         try:
-            news = news or threading.Condition()
-            return Program(self.role, session, logs, news, self._signal_group, self._stopped_in)
+            group = read_group(self.role, session)
         except ConnectionError as problem:
             raise HostError(str(problem)) from problem
-
-    def start_foreign(
-        self,
-        command: Sequence[str],
-        directory: str,
-        logs: Path,
-        news: threading.Condition,
-        confinement: Confinement,
-        *,
-        terminal: bool = False,
-    ) -> Program:
-        return self.start(confined(command, confinement), directory, logs, news, terminal=terminal)
+        news = news or threading.Condition()
+        return Program(group, session, logs, news, self._signal_group, self._stopped_in)
 
     def _signal_group(self, name: str, group: int) -> None:
         self.run(["kill", f"-{name}", "--", f"-{group}"])
-
-    def _stopped_in(self, session: int) -> list[str]:
-        """The names of the session's processes that a signal has stopped (proc_pid_stat(5))."""
-        stopped = self.run(["sh", "-c", _STOPPED, "sh", str(session)]).stdout.decode(errors="replace")
-        return stopped.splitlines()
 
     def write_file(self, path: str, content: bytes) -> None:
         with self._files.open(path, "wb") as file:

@@ -197,6 +197,7 @@ def serve_in_guest(directory: Path) -> None:
     here = Path.cwd()
     try:
         with namespaces.raised(directory, here, third_party_directory()):
+            namespaces.make_login(directory)
             for name in ("user_key", "known_hosts", namespaces.TOKEN_NAME):
                 shutil.copy(directory / name, here)
                 (here / name).chmod(0o600)

@@ -1,11 +1,11 @@
 """The three hosts as network namespaces of the kernel this runs on: the local rig, and the inside of a guest.
 
-Each has an sshd, and the emulator its service. What is raised is taken down again; what a killed process left is taken
+The emulator has its service. Commands on a host are processes that this one starts in the host's namespaces; the sshd
+of a host is only for a user (`start_login`). What is raised is taken down again; what a killed process left is taken
 down by the next one: the process that owns the rig holds a lock for as long as it lives, and its number is in the
 locked file. The lock ends with the process, however that ends; the number stays if it was killed. This distinguishes a
 rig that a killed process left from one that is in use, and from namespaces of the same names that owlt did not make.
-The namespaces and their links are `orchestrator.rigs.network`'s. Beside SSH, `NearHost` uses what this machine can do
-to the files and processes of a host directly.
+The namespaces and their links are `orchestrator.rigs.network`'s.
 """
 
 from __future__ import annotations
@@ -22,23 +22,31 @@ import socket
 import stat
 import subprocess
 import sys
+import termios
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
-
-import paramiko
+from typing import IO, Self, TypeVar
 
 from owlt import PACKAGE
 from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.hosts.confinement import make_run_directory, remove_run_directory
-from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, FileStatus, HostError, statuses_here
-from owlt.orchestrator.hosts.mount_namespace import MountNamespace, show_network
-from owlt.orchestrator.hosts.ssh_host import Login, SshHost
+from owlt.orchestrator.hosts.host import (
+    COMMAND_LIMIT_S,
+    TERMINAL,
+    FileStatus,
+    HostError,
+    SessionHost,
+    statuses_here,
+)
+from owlt.orchestrator.hosts.mount_namespace import Namespaces, show_network
+from owlt.orchestrator.hosts.printable import BY_SIGNAL
+from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.rigs import rig
 from owlt.orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure
 from owlt.orchestrator.rigs.guest import needed_paths
@@ -57,41 +65,24 @@ from owlt.orchestrator.rigs.network import (
 )
 from owlt.orchestrator.rigs.rig import Rig, TestHost
 
+Result = TypeVar("Result")
+
 OWNER_FILE = Path("/run/owlt-rig")
 TAKING_DOWN_S = 10.0
 """How long an owner may take to take its rig down, after the process that started it was killed."""
 TRYING_PERIOD_S = 0.05
 READY_DEADLINE_S = 30.0
-LOGIN_NAME = "login"
-"""The directory with the files of a host's sshd, below the rig's directory: keys, accounts, an empty home."""
+LOGIN_NAME, HOME_NAME = "login", "home"
+"""The directory with the accounts of the hosts and an empty home, below the rig's directory."""
 TOKEN_NAME = "emulator_token"
 """The file with the emulator's token, below the rig's directory."""
-SSHD_CONFIG = """\
-HostKey {login}/host_key
-AuthorizedKeysFile {login}/user_key.pub
-PidFile none
-StrictModes no
-UsePAM no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-PermitRootLogin prohibit-password
-MaxSessions 200
-MaxStartups 200
-UseDNS no
-PrintMotd no
-PrintLastLog no
-LoginGraceTime 0
-ClientAliveInterval 0
-Ciphers aes128-gcm@openssh.com
-Subsystem sftp internal-sftp
-"""
 
 
 @contextmanager
 def raised(directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
-    """Raise the rig, connect to its hosts, and take it down afterwards.
+    """Raise the rig, and take it down afterwards.
 
-    `directory` holds its keys and the hosts' files, `logs` the output of its servers, `third_party`
+    `directory` holds the hosts' files, `logs` the output of its servers, `third_party`
     third-party implementations.
 
     Raises Missing without root or if another rig exists, HostError if a host does not start.
@@ -103,10 +94,9 @@ def raised(directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
         down.enter_context(_own_rig())
         down.callback(clear_with_programs)
         make_network()
-        logins = _make_logins(directory)
-        _write_sshd_files(directory)
+        _write_accounts(directory)
         token = _start_emulator(down, directory, logs)
-        hosts = {role: _host(down, directory, logs, logins[role]) for role in ROLES}
+        hosts = {role: _host(down, directory, logs, role) for role in ROLES}
         channel = EmulatorClient(f"http://{rig.EMULATOR_ADDRESS}:{rig.EMULATOR_PORT}/", token=token)
         channel.wait_until_ready(READY_DEADLINE_S)
         wait_until_bridged(READY_DEADLINE_S)
@@ -230,27 +220,78 @@ def _forget(hosts: Sequence[NearHost]) -> None:
     wait_until_bridged(READY_DEADLINE_S)
 
 
-def _host(down: ExitStack, directory: Path, logs: Path, login: Login) -> NearHost:
-    """Start the sshd of a host and connect to it."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        sshd_pid = _start_sshd(down, directory, logs, login.role, theirs)
-    base = str(directory / login.role) if login.role == "emulator" else base_of(login.role)
-    return down.enter_context(NearHost(login, base, ours, sshd_pid))
-
-
-def _make_logins(directory: Path) -> dict[str, Login]:
-    """One host key and one user key, for this rig alone, and the known_hosts file."""
+def _host(down: ExitStack, directory: Path, logs: Path, role: str) -> NearHost:
+    """Make the namespaces of a host beside its network: its name, and its view of this machine. Raises HostError."""
+    (directory / role).mkdir(exist_ok=True)
     login = directory / LOGIN_NAME
-    login.mkdir(parents=True, exist_ok=True)
+    view = accounts_alone(login) if role == "emulator" else enclosure(directory, role, login, needed_paths(), ADDRESSES)
+    script = f"exec 3>&1 </dev/null >&2\n{_named(role)}{view}echo ready >&3\nexec cat <&3 3>&-\n"
+    ours, theirs = socket.socketpair()
+    down.callback(ours.close)
+    with theirs, (logs / f"host-{role}.log").open("wb") as log:
+        holder = _hold(down, _in_namespaces(role, script), log.fileno(), theirs.fileno())
+    if not ours.recv(1):
+        raise HostError(f"the {role}'s view of this machine cannot be made: {Path(log.name).read_text().strip()}")
+    base = str(directory / role) if role == "emulator" else base_of(role)
+    return down.enter_context(NearHost(role, base, str(login / HOME_NAME), holder))
+
+
+def _in_namespaces(role: str, script: str) -> list[str]:
+    """A shell in the network namespace of a host, and in UTS and mount namespaces of its own."""
+    return ["ip", "netns", "exec", namespace(role), "unshare", "--uts", "sh", "-c", script]
+
+
+def _named(role: str) -> str:
+    return f"echo {role} >/proc/sys/kernel/hostname\n"
+
+
+def _write_accounts(directory: Path) -> None:
+    """The accounts of the hosts, written before the first is made.
+
+    root has an empty home and a plain shell in them: start-up files of a user's shell would run before every
+    command, and differ from machine to machine. As an ordinary user's guest sees the machine, its own shadow
+    file cannot be read, and root would count as locked.
+    """
+    login = directory / LOGIN_NAME
+    (login / HOME_NAME).mkdir(parents=True, exist_ok=True)
+    accounts = [line for line in Path("/etc/passwd").read_text().splitlines() if not line.startswith("root:")]
+    accounts.insert(0, f"root:x:0:0:root:{login / HOME_NAME}:/bin/sh")
+    (login / "passwd").write_text("\n".join(accounts) + "\n")
+    (login / "shadow").write_text("root:*:20000:0:99999:7:::\n")
+
+
+SSHD_CONFIG = """\
+HostKey {login}/host_key
+AuthorizedKeysFile {login}/user_key.pub
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+MaxSessions 200
+MaxStartups 200
+UseDNS no
+PrintMotd no
+PrintLastLog no
+LoginGraceTime 0
+ClientAliveInterval 0
+Ciphers aes128-gcm@openssh.com
+Subsystem sftp internal-sftp
+"""
+
+
+def make_login(directory: Path) -> None:
+    """What `start_login` needs beside the accounts: one host key and one user key, for this rig alone, and the
+    known_hosts file. Raises HostError."""
+    login = directory / LOGIN_NAME
     for path in (login / "host_key", directory / "user_key"):
-        path.unlink(missing_ok=True)
         make_key(path)
     shutil.copy(directory / "user_key.pub", login)
     shown = (login / "host_key.pub").read_text().strip()
-    known_hosts = directory / "known_hosts"
-    known_hosts.write_text("".join(f"{role} {shown}\n" for role in ROLES))
-    return {role: Login(role, role, 22, "root", directory / "user_key", known_hosts) for role in ROLES}
+    (directory / "known_hosts").write_text("".join(f"{role} {shown}\n" for role in ROLES))
+    (login / "sshd_config").write_text(SSHD_CONFIG.format(login=login))
+    Path("/run/sshd").mkdir(exist_ok=True)
 
 
 def make_key(path: Path) -> None:
@@ -258,49 +299,14 @@ def make_key(path: Path) -> None:
     succeed(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)], "")
 
 
-def _write_sshd_files(directory: Path) -> None:
-    """What all three sshds read, written before the first starts.
-
-    root has an empty home and a plain shell in them: start-up files of a user's shell would run before every
-    command, and differ from machine to machine. As an ordinary user's guest sees the machine, its own shadow
-    file cannot be read, and root would count as locked.
-    """
-    login = directory / LOGIN_NAME
-    (login / "sshd_config").write_text(SSHD_CONFIG.format(login=login))
-    (login / "home").mkdir(exist_ok=True)
-    accounts = [line for line in Path("/etc/passwd").read_text().splitlines() if not line.startswith("root:")]
-    accounts.insert(0, f"root:x:0:0:root:{login}/home:/bin/sh")
-    (login / "passwd").write_text("\n".join(accounts) + "\n")
-    (login / "shadow").write_text("root:*:20000:0:99999:7:::\n")
-    Path("/run/sshd").mkdir(exist_ok=True)
-
-
-def _start_sshd(down: ExitStack, directory: Path, logs: Path, role: str, link: socket.socket) -> int:
-    """Start sshd in the host's network, UTS and mount namespaces; the last is the host's view of this machine.
-
-    It serves one connection, over a socket instead of a network. Returns its pid.
-    """
-    (directory / role).mkdir(exist_ok=True)
-    login = directory / LOGIN_NAME
-    view = accounts_alone(login) if role == "emulator" else enclosure(directory, role, login, needed_paths(), ADDRESSES)
-    log = down.enter_context((logs / f"sshd-{role}.log").open("wb"))
-    return _hold(down, _sshd_command(login, role, view), log.fileno(), link.fileno())
-
-
-def _sshd_command(login: Path, role: str, view: str) -> list[str]:
-    sshd = ["/usr/sbin/sshd", "-i", "-e", "-f", str(login / "sshd_config")]
-    script = (
-        f"exec 3>&1 </dev/null >&2\necho {role} >/proc/sys/kernel/hostname\n{view}exec {shlex.join(sshd)} <&3 >&3\n"
-    )
-    return ["ip", "netns", "exec", namespace(role), "unshare", "--uts", "sh", "-c", script]
-
-
 def start_login(directory: Path, logs: Path, role: str, link: socket.socket) -> None:
-    """Start another sshd of a host of a raised rig, for one connection of a user, who sees the whole machine."""
+    """Start an sshd of a host of a raised rig, for one connection of a user, who sees the whole machine."""
     login = directory / LOGIN_NAME
+    sshd = ["/usr/sbin/sshd", "-i", "-e", "-f", str(login / "sshd_config")]
+    script = f"exec 3>&1 </dev/null >&2\n{_named(role)}{accounts_alone(login)}exec {shlex.join(sshd)} <&3 >&3\n"
     with (logs / "sshd-by-hand.log").open("ab") as log:
         subprocess.Popen(
-            _sshd_command(login, role, accounts_alone(login)),
+            _in_namespaces(role, script),
             stdin=link.fileno(),
             stdout=link.fileno(),
             stderr=log,
@@ -341,60 +347,150 @@ def _end(program: subprocess.Popen[bytes]) -> None:
         program.wait()
 
 
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where programs on a host are looked for: root's PATH in sshd."""
 COPIED_BYTES = 1 << 20
 WRITING = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
-class NearHost(SshHost):
-    """A host on the kernel that this runs on.
+class NearSession:
+    """Input and output of a process on this kernel that leads a process group; `out` may be its terminal."""
 
-    Files below its `base` are reached as it sees them, in its mount namespace, and signals go to processes directly:
-    each command over SSH starts processes, which would be a large part of the cost of a run. A file behind a symbolic
-    link is read over SSH, where the host follows the link.
+    def __init__(self, process: subprocess.Popen[bytes], out: IO[bytes] | None, err: IO[bytes] | None) -> None:
+        self.exit_status = BY_SIGNAL
+        self.status_event = threading.Event()
+        self.group = process.pid
+        self._process = process
+        self._out, self._err = out, err
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def _wait(self) -> None:
+        self.exit_status = max(self._process.wait(), BY_SIGNAL)
+        self.status_event.set()
+
+    def recv(self, nbytes: int, /) -> bytes:
+        """Some of its output; nothing once it has ended."""
+        return _some_of(self._out, nbytes)
+
+    def recv_stderr(self, nbytes: int, /) -> bytes:
+        """Some of its errors; nothing once it has ended, or if it has a terminal."""
+        return _some_of(self._err, nbytes)
+
+    def sendall(self, s: bytes, /) -> None:
+        """Type into its terminal. Raises OSError once it has ended."""
+        if self._out is not None:
+            self._out.write(s)
+
+    def settimeout(self, timeout: float | None, /) -> None:
+        """Not needed: nobody waits for the first output."""
+
+    def exit_status_ready(self) -> bool:
+        """Whether it has ended."""
+        return self.status_event.is_set()
+
+    def close(self) -> None:
+        """End it and its group if it runs."""
+        if not self.exit_status_ready():
+            with suppress(ProcessLookupError):
+                os.killpg(self.group, signal.SIGKILL)
+
+
+def _some_of(stream: IO[bytes] | None, nbytes: int) -> bytes:
+    """Some bytes; b"" at the end. Reading from a terminal that nobody has open any more fails with EIO (pty(7))."""
+    with suppress(OSError):
+        return stream.read(nbytes) if stream is not None else b""
+    return b""
+
+
+class NearHost(SessionHost):
+    """A host on the kernel that this runs on: commands, files and signals without a connection, which would be a large
+    part of the cost of a run.
+
+    Commands are processes of this one in the host's namespaces. Files below its `base` are reached as it sees them; a
+    file behind a symbolic link is read by a process on the host, which follows the link.
     """
 
-    def __init__(self, login: Login, base: str, link: socket.socket, sshd_pid: int) -> None:
-        """`link` is connected to the sshd. Raises HostError as SshHost does."""
-        self._link = link
-        self._network: int | None = None
-        super().__init__(login, base)
+    def __init__(self, role: str, base: str, home: str, holder: int) -> None:
+        """`holder` is a process in the namespaces of the host, `home` the home of root there. Raises HostError."""
+        self.role = role
+        self.base = base
+        self._home = home
+        self._environment = {"USER": "root", "LOGNAME": "root", "HOME": home, "PATH": PATH, "SHELL": "/bin/sh"}
         try:
-            self._mounts = MountNamespace(sshd_pid)
+            self._namespaces = Namespaces(holder)
         except OSError as problem:
-            super().close()
-            raise HostError(f"{self.role}: the mount namespace of its sshd: {problem}") from problem
-
-    def _dial(self) -> socket.socket:
-        return self._link
+            raise HostError(f"{self.role}: its namespaces: {problem}") from problem
 
     def enter_network(self, namespace: Path) -> None:
         """Run all later commands in another network namespace; /sys shows its interfaces. Raises HostError."""
-        previous, self._network = self._network, os.open(namespace, os.O_RDONLY)
-        if previous is not None:
-            os.close(previous)
-        self._changed(partial(show_network, self._network))
+        with namespace.open() as file:
+            self._on_host(partial(show_network, file.fileno()))
 
-    def _session(self, command: str, *, terminal: bool = False) -> paramiko.Channel:
-        if self._network is not None:
-            entered = f"--net=/proc/{os.getpid()}/fd/{self._network}"
-            command = shlex.join(["exec", "nsenter", entered, "sh", "-c", command])
-        return super()._session(command, terminal=terminal)
+    def _begin(self, command: Sequence[str]) -> NearSession:
+        return self._spawned(command, self._home)
+
+    def start(
+        self,
+        command: Sequence[str],
+        directory: str,
+        logs: Path,
+        news: threading.Condition | None = None,
+        *,
+        terminal: bool = False,
+    ) -> Program:
+        session = self._at_terminal(command, directory) if terminal else self._spawned(command, directory)
+        news = news or threading.Condition()
+        return Program(session.group, session, logs, news, self._signal_group, self._stopped_in)
+
+    def _spawned(self, command: Sequence[str], directory: str) -> NearSession:
+        """A process on the host, in a session and process group of its own. Raises HostError."""
+
+        def spawn() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd=directory,
+                env=self._environment,
+                start_new_session=True,
+            )
+
+        process = self._on_host(spawn)
+        return NearSession(process, process.stdout, process.stderr)
+
+    def _at_terminal(self, command: Sequence[str], directory: str) -> NearSession:
+        """A process on the host that leads the session of a new terminal. Raises HostError."""
+        kind, columns, lines = TERMINAL
+
+        def spawn() -> tuple[subprocess.Popen[bytes], int]:
+            ours, theirs = os.openpty()
+            with os.fdopen(theirs, "wb", 0) as end:
+                termios.tcsetwinsize(ours, (lines, columns))
+                environment = self._environment | {"TERM": kind}
+                leader = ["setsid", "--ctty", *command]
+                process = subprocess.Popen(leader, stdin=end, stdout=end, stderr=end, cwd=directory, env=environment)
+            return process, ours
+
+        process, terminal = self._on_host(spawn)
+        return NearSession(process, os.fdopen(terminal, "r+b", 0), None)
 
     def make_directory(self, path: str) -> None:
-        self._changed(lambda: Path(path).mkdir(parents=True, exist_ok=True))
+        self._on_host(lambda: Path(path).mkdir(parents=True, exist_ok=True))
 
     def remove(self, path: str) -> None:
-        self._changed(lambda: shutil.rmtree(path, ignore_errors=True))
+        self._on_host(lambda: shutil.rmtree(path, ignore_errors=True))
 
     def make_run_directory(self, path: str, size_bytes: int) -> None:
-        self._changed(partial(make_run_directory, path, size_bytes))
+        self._on_host(partial(make_run_directory, path, size_bytes))
 
     def remove_run_directory(self, path: str) -> None:
-        self._changed(partial(remove_run_directory, path))
+        self._on_host(partial(remove_run_directory, path))
 
     def statuses(self, *paths: str) -> list[FileStatus] | None:
         with suppress(OSError):
-            return self._mounts.call(statuses_here, paths)
+            return self._namespaces.call(statuses_here, paths)
         return None
 
     def write_file(self, path: str, content: bytes) -> None:
@@ -406,11 +502,23 @@ class NearHost(SshHost):
             with os.fdopen(self._opened(path, os.O_RDONLY), "rb") as file:
                 return file.read(most_bytes)
         except OSError:
-            return super().read_file(path, most_bytes)
+            return self._read_there(path, most_bytes)
+
+    def _read_there(self, path: str, most_bytes: int) -> bytes:
+        reading = self._spawned(["head", "--bytes", str(most_bytes), "--", path], self._home)
+        content = b"".join(iter(partial(reading.recv, COPIED_BYTES), b""))
+        reading.status_event.wait()
+        if reading.exit_status != 0:
+            raise OSError(errno.EIO, f"not readable on the {self.role}", path)
+        return content
 
     def fetch_file(self, path: str, target: Path) -> None:
         with os.fdopen(self._opened(path, os.O_RDONLY), "rb") as source, target.open("wb") as copy:
             shutil.copyfileobj(source, copy, COPIED_BYTES)
+
+    def network_tables(self, *names: str) -> str:
+        tables = [Path("/proc/thread-self/net", name) for name in names]
+        return self._on_host(lambda: "".join(table.read_text() for table in tables if table.exists()))
 
     def sha256(self, path: str, deadline_s: float = COMMAND_LIMIT_S) -> str | None:
         try:
@@ -422,11 +530,13 @@ class NearHost(SshHost):
             return super().sha256(path, deadline_s)
 
     def close(self) -> None:
-        super().close()
-        self._mounts.close()
-        if self._network is not None:
-            os.close(self._network)
-            self._network = None
+        self._namespaces.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _signal_group(self, name: str, group: int) -> None:
         with suppress(ProcessLookupError):
@@ -434,12 +544,12 @@ class NearHost(SshHost):
 
     def _opened(self, path: str, flags: int) -> int:
         """The descriptor of one of the host's files, which this process can use too. Raises OSError."""
-        return self._mounts.call(open_below, self.base, path, flags)
+        return self._namespaces.call(open_below, self.base, path, flags)
 
-    def _changed(self, change: Callable[[], None]) -> None:
-        """Make a change in the host's mount namespace. Raises HostError if the host refuses it."""
+    def _on_host(self, call: Callable[[], Result]) -> Result:
+        """The result of a call in the host's namespaces. Raises HostError if the host refuses it."""
         try:
-            self._mounts.call(change)
+            return self._namespaces.call(call)
         except OSError as problem:
             raise HostError(f"{self.role}: {problem}") from problem
 

@@ -38,7 +38,7 @@ REFUSAL_COUNTERS = {
 """By name in the record, the kernel's counters (RFC 1213, RFC 4113, snmp_counter.rst). udp_refused: datagrams that a
 program gave to a full socket or interface; without waiting, a send call then fails with EAGAIN or ENOBUFS.
 ip_discarded: packets that IP did not send for such a reason, those datagrams among them."""
-SNMP = ("/proc/net/snmp", "/proc/net/snmp6")
+SNMP = ("snmp", "snmp6")
 
 
 def start_sampling(
@@ -89,7 +89,7 @@ def read_refusals(rig: Rig) -> dict[Role, dict[str, int]]:
 
 
 def _refusals(host: Host) -> dict[str, int]:
-    text = host.run(["cat", *SNMP]).stdout.decode(errors="replace")
+    text = host.network_tables(*SNMP)
     pairs = [line for line in text.splitlines() if ":" in line]
     single = (line.split() for line in text.splitlines() if line and ":" not in line)
     counters = read_counters("\n".join(pairs)) | {name: int(value) for name, value in single}

@@ -111,9 +111,8 @@ def _sign(ready: Ready, run_dir: str) -> tuple[Callable[[Host], bool], str]:
         return lambda host: host.run(["test", "-e", path]).exit_status == 0, f"{path} to exist"
     kind, port, state = ("udp", ready.udp_port, "07") if ready.udp_port is not None else ("tcp", ready.tcp_port, "0A")
     bound = re.compile(rf":{int(port or 0):04X} 0+:0000 {state} ")
-    tables = [f"/proc/net/{kind}", f"/proc/net/{kind}6"]
     return (
-        lambda host: bool(bound.search(host.run(["cat", *tables]).stdout.decode())),
+        lambda host: bool(bound.search(host.network_tables(kind, f"{kind}6"))),
         f"{kind.upper()} port {port} to be bound",
     )
 

@@ -6,6 +6,7 @@ standard output, a line each, because on a virtual clock only the supervisor can
 
 from __future__ import annotations
 
+import gc
 import platform
 import shutil
 import signal
@@ -148,6 +149,8 @@ def work_as_copies(rig_directory: Path) -> NoReturn:
     logs.mkdir()
     with namespaces.raised(rig_directory, logs, third_party_directory()) as rig:
         takes_seeds = netem_takes_seeds(rig)
+        gc.collect()
+        gc.freeze()  # no collection in a copy looks at what the template has made
         become_template()
         report(RigStarting())
         mount_task()

@@ -194,10 +194,9 @@ class MemoryHost(Host):
         self._refuse_if_lost(shlex.join(process.command))
         group = 100 + len(self.processes)
         self.processes[group] = process
-        process.session.put("out", f"owlt-group {group}\n".encode())
         script = self._script_of(process, room)
         threading.Thread(target=process.run, args=(script,), daemon=True).start()
-        return Program(self.role, process.session, logs, news, self._signal_group, lambda _: list(self.stopped))
+        return Program(group, process.session, logs, news, self._signal_group, lambda _: list(self.stopped))
 
     def _signal_group(self, name: str, group: int) -> None:
         self.run(["kill", f"-{name}", "--", f"-{group}"])

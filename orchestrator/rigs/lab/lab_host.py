@@ -15,7 +15,7 @@ from pathlib import Path
 import paramiko
 
 from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, HostError
-from owlt.orchestrator.hosts.program import GROUP_COMMAND, Program
+from owlt.orchestrator.hosts.program import GROUP_COMMAND, Program, read_group
 from owlt.orchestrator.hosts.ssh_host import Login
 from owlt.orchestrator.rigs.lab.management import ManagementHost, ReconnectingHost
 from owlt.orchestrator.rigs.lab.session import CLOSED_STATUS, ON_HOST
@@ -67,11 +67,10 @@ class LabHost(ReconnectingHost):
             return super().start(command, directory, logs, news, terminal=True)
         try:
             session = FollowedSession(self._session, f"{self.base}/logs/{next(self._programs)}", directory, command)
-            return Program(
-                self.role, session, logs, news or threading.Condition(), self._signal_group, self._stopped_in
-            )
+            group = read_group(self.role, session)
         except ConnectionError as problem:
             raise HostError(str(problem)) from problem
+        return Program(group, session, logs, news or threading.Condition(), self._signal_group, self._stopped_in)
 
 
 class SessionEnded(HostError):

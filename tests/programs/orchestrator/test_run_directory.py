@@ -15,7 +15,7 @@ from owlt.orchestrator.hosts.confinement import (
     make_run_directory,
     remove_run_directory,
 )
-from owlt.orchestrator.hosts.mount_namespace import MountNamespace, mount, unmount
+from owlt.orchestrator.hosts.mount_namespace import Namespaces, mount, unmount
 from tests.conftest import require
 
 SIZE_BYTES = 1 << 20
@@ -23,7 +23,7 @@ FSTAB = "/dev/mounts"
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[MountNamespace]:
+def elsewhere(tmp_path: Path) -> Iterator[Namespaces]:
     """The mount namespace of a shell, in which `tmp_path` is an empty file system; its /dev has lists of mounts."""
     require(os.geteuid() == 0, "root: mount namespaces")
     script = f"""set -e
@@ -34,7 +34,7 @@ def elsewhere(tmp_path: Path) -> Iterator[MountNamespace]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
         assert shell.stdin and shell.stdout
         assert shell.stdout.readline() == "ready\n"
-        namespace = MountNamespace(shell.pid)
+        namespace = Namespaces(shell.pid)
         yield namespace
         namespace.close()
         shell.stdin.close()
@@ -72,7 +72,7 @@ def of_a_private_user() -> Iterator[None]:
     os.umask(before)
 
 
-def test_a_run_directory_made_by_calls_is_as_one_made_by_commands(elsewhere: MountNamespace, tmp_path: Path) -> None:
+def test_a_run_directory_made_by_calls_is_as_one_made_by_commands(elsewhere: Namespaces, tmp_path: Path) -> None:
     shapes = []
     for name, make in (("one", by_command), ("two", by_calls)):
         elsewhere.call(make, str(tmp_path / "runs" / name))
@@ -88,7 +88,7 @@ def removed_by_command(path: str) -> None:
 
 @pytest.mark.parametrize("remove", [removed_by_command, remove_run_directory])
 def test_of_a_removed_run_directory_nothing_is_left(
-    elsewhere: MountNamespace, tmp_path: Path, remove: Callable[[str], None]
+    elsewhere: Namespaces, tmp_path: Path, remove: Callable[[str], None]
 ) -> None:
     place = tmp_path / "runs"
     elsewhere.call(by_calls, str(place / "one"))
@@ -100,7 +100,7 @@ def test_of_a_removed_run_directory_nothing_is_left(
     assert str(place) not in elsewhere.call(Path("/proc/thread-self/mounts").read_text)
 
 
-def test_a_part_of_a_run_directory_is_removed(elsewhere: MountNamespace, tmp_path: Path) -> None:
+def test_a_part_of_a_run_directory_is_removed(elsewhere: Namespaces, tmp_path: Path) -> None:
     elsewhere.call(os.makedirs, tmp_path / "runs" / "one.room")
 
     elsewhere.call(remove_run_directory, str(tmp_path / "runs" / "one"))
@@ -108,7 +108,7 @@ def test_a_part_of_a_run_directory_is_removed(elsewhere: MountNamespace, tmp_pat
     assert elsewhere.call(os.listdir, tmp_path / "runs") == []
 
 
-def test_this_process_keeps_its_own_files(elsewhere: MountNamespace, tmp_path: Path) -> None:
+def test_this_process_keeps_its_own_files(elsewhere: Namespaces, tmp_path: Path) -> None:
     elsewhere.call((tmp_path / "theirs").touch)
     (tmp_path / "ours").touch()
 
@@ -116,7 +116,7 @@ def test_this_process_keeps_its_own_files(elsewhere: MountNamespace, tmp_path: P
     assert elsewhere.call(os.listdir, tmp_path) == ["theirs"]
 
 
-def test_a_descriptor_that_is_opened_there_is_read_here(elsewhere: MountNamespace, tmp_path: Path) -> None:
+def test_a_descriptor_that_is_opened_there_is_read_here(elsewhere: Namespaces, tmp_path: Path) -> None:
     elsewhere.call((tmp_path / "theirs").write_bytes, b"packets")
 
     with os.fdopen(elsewhere.call(os.open, tmp_path / "theirs", os.O_RDONLY), "rb") as file:
@@ -128,17 +128,17 @@ def test_a_process_that_has_ended_has_no_mount_namespace() -> None:
         pass
 
     with pytest.raises(OSError):
-        MountNamespace(ended.pid)
+        Namespaces(ended.pid)
 
 
-def test_a_call_after_the_end_is_a_lost_connection(elsewhere: MountNamespace) -> None:
+def test_a_call_after_the_end_is_a_lost_connection(elsewhere: Namespaces) -> None:
     elsewhere.close()
 
     with pytest.raises(ConnectionError, match="mount namespace"):
         elsewhere.call(os.getcwd)
 
 
-def test_a_mount_that_is_refused_is_an_error_with_its_place(elsewhere: MountNamespace) -> None:
+def test_a_mount_that_is_refused_is_an_error_with_its_place(elsewhere: Namespaces) -> None:
     with pytest.raises(FileNotFoundError, match="/no/such/place"):
         elsewhere.call(mount, "owlt-test", "/no/such/place", "tmpfs", "size=1m")
     with pytest.raises(OSError, match="/proc/self"):
