@@ -1,6 +1,6 @@
 """The files of this machine that a host of the namespace rigs sees: its own root, with the system's programs read-only.
 
-The root is made once, as the mount namespace of the host's sshd, so all programs of the host run in it. It contains
+The root is made once, as a mount namespace in which all programs of the host run. It contains
 only `SYSTEM`, the files that owlt needs, and the host's own directory. It does not contain home directories, results,
 the other hosts' directories, the keys of the rig and the sockets below /run (systemd, containers). Other paths that a
 profile names are added before a run (`orchestrator.hosts.visible_files`). `orchestrator.hosts.confinement` limits what
@@ -28,7 +28,7 @@ mounted=$(findmnt -nlo TARGET)
 mount -t tmpfs -o mode=755,size=1m owlt-root /dev
 cd /dev
 mknod -m 666 null c 1 3
-mkdir -p dev proc sys run/sshd run/lock tmp var/tmp var/log var/lib var/cache var/empty/sshd root home
+mkdir -p dev proc sys run/lock tmp var/tmp var/log var/lib var/cache root home
 ln -s /run var/run
 ln -s /run/lock var/lock
 mount --rbind /proc proc
@@ -107,7 +107,7 @@ def base_of(role: str) -> str:
 def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str], names: Mapping[str, str]) -> str:
     """Shell lines for a mount namespace that is new: they make it what the host of this role sees.
 
-    `directory` holds the files of the rig. The host sees its own and `login`, the files of its sshd with the accounts;
+    `directory` holds the files of the rig. The host sees its own and `login`, with the accounts;
     implementations do not see `login`. `needed` are the paths that must be visible: Python, this project, third-party
     implementations. `names` are the test addresses by role: the host's own name (uname(1)) has that of its role, so
     that a program can look up the host that it runs on.

@@ -382,23 +382,36 @@ class NearSession:
             self._out.write(s)
 
     def settimeout(self, timeout: float | None, /) -> None:
-        """Not needed: nobody waits for the first output."""
+        """Without effect: only for the line of a shell (`read_group`), which it does not have."""
 
     def exit_status_ready(self) -> bool:
         """Whether it has ended."""
         return self.status_event.is_set()
 
     def close(self) -> None:
-        """End it and its group if it runs."""
+        """End it and its group if it runs; read no more if it has ended."""
         if not self.exit_status_ready():
             with suppress(ProcessLookupError):
                 os.killpg(self.group, signal.SIGKILL)
+            return
+        for stream in (self._out, self._err):
+            if stream is not None:
+                stream.close()
+
+    def __del__(self) -> None:
+        """The output of a program that wrote too much was not read to its end."""
+        self.close()
 
 
 def _some_of(stream: IO[bytes] | None, nbytes: int) -> bytes:
-    """Some bytes; b"" at the end. Reading from a terminal that nobody has open any more fails with EIO (pty(7))."""
-    with suppress(OSError):
-        return stream.read(nbytes) if stream is not None else b""
+    """Some bytes; b"" at the end, where the stream is closed. Reading from a terminal that nobody has open any more
+    fails with EIO (pty(7))."""
+    if stream is None or stream.closed:
+        return b""
+    with suppress(OSError, ValueError):  # ValueError: closed meanwhile
+        if chunk := stream.read(nbytes):
+            return chunk
+    stream.close()
     return b""
 
 
@@ -445,19 +458,25 @@ class NearHost(SessionHost):
     def _spawned(self, command: Sequence[str], directory: str) -> NearSession:
         """A process on the host, in a session and process group of its own. Raises HostError."""
 
-        def spawn() -> subprocess.Popen[bytes]:
+        def spawn(words: Sequence[str], place: str) -> subprocess.Popen[bytes]:
             return subprocess.Popen(
-                command,
+                words,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                cwd=directory,
+                cwd=place,
                 env=self._environment,
                 start_new_session=True,
             )
 
-        process = self._on_host(spawn)
+        def spawn_or_complain() -> subprocess.Popen[bytes]:
+            try:
+                return spawn(command, directory)
+            except OSError:  # then a shell says why, as on other hosts
+                return spawn(["sh", "-c", 'cd "$0" && exec "$@"', directory, *command], "/")
+
+        process = self._on_host(spawn_or_complain)
         return NearSession(process, process.stdout, process.stderr)
 
     def _at_terminal(self, command: Sequence[str], directory: str) -> NearSession:

@@ -175,7 +175,7 @@ def clear() -> None:
 
 
 def clear_with_programs() -> None:
-    """End what still runs in this kernel's rig, such as programs whose sshd or worker was killed; then clear it."""
+    """End what still runs in this kernel's rig, such as programs whose worker was killed; then clear it."""
     for role in ROLES:
         shown = subprocess.run(["ip", "netns", "pids", namespace(role)], capture_output=True, text=True, check=False)
         for pid in shown.stdout.split():

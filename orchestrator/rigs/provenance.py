@@ -151,7 +151,7 @@ EXTENSIONS = ("_bz2", "_ctypes", "_hashlib", "_lzma", "_ssl", "zlib")
 NOT_INSTALLED = "not installed"
 SYSTEM_PROGRAMS = (
     *("sh", "env", "mount", "umount", "unshare", "findmnt", "mknod", "sha256sum"),
-    *("ip", "tc", "ethtool", "sshd", "ssh-keygen", "tcpdump"),
+    *("ip", "tc", "ethtool", "tcpdump"),
 )
 """What a rig runs, beside Python and the implementations."""
 

@@ -7,9 +7,6 @@ It does the task in its working directory; with --template, its guest is copied,
 import sys
 
 if __name__ == "__main__":
-    # paramiko needs invoke only for `Match exec` in ssh_config, which is never read here, and importing invoke takes
-    # 40 % of paramiko's start in a guest.
-    sys.modules["invoke"] = None  # type: ignore[assignment]
     from owlt.orchestrator.run.worker import main
 
     if "--lab" in sys.argv:

@@ -1,4 +1,4 @@
-"""A host over SSH does what the one in memory is held to in `tests/unit/orchestrator/test_memory_host.py`."""
+"""A host on this kernel does what the one in memory is held to in `tests/unit/orchestrator/test_memory_host.py`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.rigs import namespaces, network
-from tests.conftest import require, require_command
+from tests.conftest import require
 from tests.host_facts import FACTS, PROGRAMS, Place
 
 
 @pytest.fixture(autouse=True)
 def _capabilities() -> None:
     require(os.geteuid() == 0, "root, to make network namespaces")
-    require_command("sshd")
     namespaces.clear_abandoned()
     require(not network.leftovers(), "a machine on which no local rig stands")
 
 
-def test_what_holds_of_every_host_holds_over_ssh(tmp_path: Path) -> None:
+def test_what_holds_of_every_host_holds_on_this_kernel(tmp_path: Path) -> None:
     failed: dict[str, str] = {}
     with namespaces.raised(tmp_path / "rig", tmp_path, tmp_path) as rig:
         host = rig.sender.host

@@ -1,4 +1,4 @@
-"""The local rig on this machine's own kernel: real sshd, real captures, an unimpaired channel that needs no netem."""
+"""The local rig on this machine's own kernel: real captures, an unimpaired channel that needs no netem."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from owlt.orchestrator.rigs import namespaces, network
 from owlt.orchestrator.rigs.processor_time import is_counted
-from tests.conftest import require, require_command
+from tests.conftest import require
 from tests.load import load
 from tests.system.sweeps import RECORDED, owlt, perform, records
 
@@ -22,7 +22,6 @@ LOAD_S = 120.0
 @pytest.fixture(autouse=True)
 def _capabilities() -> None:
     require(os.geteuid() == 0, "root, to make network namespaces")
-    require_command("sshd")
     namespaces.clear_abandoned()
     require(not network.leftovers(), "a machine on which no local rig stands")
 

@@ -134,7 +134,7 @@ def test_a_process_that_has_ended_has_no_mount_namespace() -> None:
 def test_a_call_after_the_end_is_a_lost_connection(elsewhere: Namespaces) -> None:
     elsewhere.close()
 
-    with pytest.raises(ConnectionError, match="mount namespace"):
+    with pytest.raises(ConnectionError, match="namespaces were left"):
         elsewhere.call(os.getcwd)
 
 
