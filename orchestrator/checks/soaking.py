@@ -29,6 +29,7 @@ from owlt.orchestrator.run.life import TRANSFERS
 
 NS_PER_DAY = 86_400 * 10**9
 LEAST_TRANSFERS, MOST_TRANSFERS = 4, 20_000
+LONGEST_NS, LONGEST_PAUSE_NS = 3650 * NS_PER_DAY, 30 * NS_PER_DAY
 RAISING_NS = 60 * 10**9
 """Uptime at which the rig is raised for certain."""
 UPTIME_WRAPS_NS: Mapping[str, int] = {"2^31 ms": 2**31 * 10**6, "2^32 ms": 2**32 * 10**6}
@@ -53,6 +54,10 @@ def plan_life(duration_ns: int, every_ns: int, wraps: Sequence[str] | None, befo
 
     None: all wraps that fit into the duration, of those of uptime at least 2^32 ms. Raises OwltError.
     """
+    for option, time_ns, most_ns in (("--for", duration_ns, LONGEST_NS), ("--every", every_ns, LONGEST_PAUSE_NS)):
+        if not 0 < time_ns <= most_ns:
+            expected = f"more than 0 and at most {most_ns // NS_PER_DAY:,} days"
+            raise OwltError(Mistake.of(option, f"got {time_ns / NS_PER_DAY:,.1f} days", expected))
     count = duration_ns // every_ns
     if not LEAST_TRANSFERS <= count <= MOST_TRANSFERS:
         problem = f"{count:,} transfers, one every {format_delay(every_ns)}"
@@ -132,7 +137,8 @@ MEASURES = {
 """Measures of `orchestrator.run.life.Left` in words, and their units."""
 WARM_UP = 0.1
 """The share of the transfers, from the first, that may still fill caches and pools."""
-BLOCKS, LEAST_BLOCKS = 20, 10
+BLOCKS, LEAST_BLOCKS = 20, 11
+"""With fewer blocks, not even a rise between all of them is significant."""
 SIGNIFICANCE = 0.001
 """Of each test: with 12 measures, a soak without growth has a finding with a probability below 0.012."""
 
@@ -150,6 +156,11 @@ class Growth:
     p: float
     transfers: int
     """The number of transfers that were examined; of fewer than 2 x LEAST_BLOCKS, p is 1."""
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether there were enough transfers for the test."""
+        return self.transfers >= 2 * LEAST_BLOCKS
 
     @property
     def is_finding(self) -> bool:
@@ -177,14 +188,14 @@ def growth_of(role: str, measure: str, values: Sequence[float]) -> Growth:
     means = [fmean(rest[place : place + size]) for place in range(0, len(rest) - size + 1, size)]
     steps = [later - earlier for earlier, later in pairwise(means)]
     rises, changes = sum(step > 0 for step in steps), sum(step != 0 for step in steps)
-    is_tested = len(means) >= LEAST_BLOCKS
+    p = float(binom.sf(rises - 1, changes, 0.5)) if changes and len(means) >= LEAST_BLOCKS else 1.0
     return Growth(
         role=role,
         measure=measure,
         first=values[0] if values else 0.0,
         last=values[-1] if values else 0.0,
         slope=float(theilslopes(means).slope) / size if len(means) > 1 else 0.0,
-        p=float(binom.sf(rises - 1, changes, 0.5)) if is_tested and changes else 1.0,
+        p=p,
         transfers=len(rest),
     )
 

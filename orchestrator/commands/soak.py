@@ -42,7 +42,7 @@ SHARE_BEFORE_WRAP = 0.75
 def soak(
     name: Implementation,
     duration: Annotated[str, typer.Option("--for", metavar="DURATION", help="Virtual time of the life.")] = "30 days",
-    every: Annotated[str, typer.Option(metavar="TIME", help="From the start of a transfer to the next.")] = "10 min",
+    every: Annotated[str, typer.Option(metavar="TIME", help="From the start of a transfer to the next.")] = "15 min",
     start: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,6 +93,7 @@ def soak(
     from owlt.orchestrator.rigs.guest import INIT_NAME
     from owlt.orchestrator.run.task import TASK_NAME
     from owlt.orchestrator.steady_clock import steady_s
+    from owlt.results.lock import locked
     from owlt.results.plain_files import remove_tree
 
     printer = Printer(as_json)
@@ -113,12 +114,13 @@ def soak(
     kernel = _kernel(plan)
     task = _task(plan, life, chosen, restart, kernel)
     results = empty_directory(SOAKS, implementation.name)
-    write_plan(plan, results)
     transfer = f"{file_size} over {channel or LOSSY_TEXT}, one every {every},"
     for line in _announcement(implementation, life, chosen, transfer, restart):
         printer.note(line)
     began_s = steady_s()
-    why_ended = _perform(printer, task, life, kernel, results)
+    with locked(results):
+        write_plan(plan, results)
+        why_ended = _perform(printer, task, life, kernel, results)
     wall_s = steady_s() - began_s
     done = read_transfers(results)
     findings, changes = findings_of(done, life, results), growths(done)
@@ -127,7 +129,9 @@ def soak(
     words += [*(["--channel", channel] if channel else []), *(["--restart"] if restart else [])]
     words += [word for each in parameter or [] for word in ("--parameter", each)]
     again = shlex.join(["owlt", "soak", *words])
-    lines = _lines(implementation.name, done, len(chosen), life, findings, wall_s, again, why_ended)
+    lines = _lines(
+        implementation.name, done, len(chosen), life, findings, wall_s, again, why_ended, changes[0].is_tested
+    )
     for left in (TASK_NAME, INIT_NAME):
         (results / left).unlink(missing_ok=True)
     remove_tree(results / ".uml")  # of the guest's kernel
@@ -146,6 +150,12 @@ def _parse_long_ns(text: str) -> int:
 
     days = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *days?", text.strip())
     return round(float(days[1]) * 86_400e9) if days else parse_delay_ns(text, "30 days", ("min", "h", "days"))
+
+
+def _long_text(time_ns: int) -> str:
+    """A duration in days, or a short one in hours."""
+    hours = time_ns / 3600e9
+    return f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} h"
 
 
 def _wraps(names: Sequence[str] | None) -> list[str] | None:
@@ -206,22 +216,21 @@ def _task(plan: Plan, life: LifePlan, chosen: range, restart: bool, kernel: Kern
 def _announcement(
     implementation: contract.Implementation, life: LifePlan, chosen: range, transfer: str, restart: bool
 ) -> list[str]:
-    """What is to be performed and what it costs at most, in words."""
-    from owlt.orchestrator.checks.soaking import NS_PER_DAY, WRAPS
+    """What is to be performed and what it costs on a quiet machine, in words."""
+    from owlt.orchestrator.checks.soaking import NS_PER_DAY
     from owlt.orchestrator.planning.estimate import duration_text
     from owlt.orchestrator.run.programs import serving_side
 
-    days = (life.starts_ns[chosen[-1]] - life.starts_ns[chosen[0]]) / NS_PER_DAY
-    wall_s = len(chosen) * QUIET_TRANSFER_S + life.starts_ns[chosen[-1]] / NS_PER_DAY * QUIET_DAY_S
+    begin_ns, end_ns = (life.starts_ns[place] for place in (chosen[0], chosen[-1]))
+    wall_s = len(chosen) * QUIET_TRANSFER_S + end_ns / NS_PER_DAY * QUIET_DAY_S
     serving = None if restart else serving_side(implementation)
     programs = f"the {serving} is started once, if it serves several transfers" if serving else "both are started anew"
-    passed = ", ".join(
-        f"{name} after {(at_ns - life.starts_ns[0]) / NS_PER_DAY:.2f} days" for name, at_ns in life.wraps_ns.items()
-    )
+    passed = ", ".join(f"{name} after {_long_text(at_ns - life.starts_ns[0])}" for name, at_ns in life.wraps_ns.items())
     return [
-        f"{implementation.name}: {len(chosen):,} transfers of {transfer} in {days:.1f} days of virtual time; about "
-        f"{duration_text(wall_s)} on a core with nothing else to do; it ends after {MOST_FAILED} failed transfers",
-        f"programs for each transfer: {programs}; wraps of the clocks: {passed or f'none of {WRAPS}'}",
+        f"{implementation.name}: {len(chosen):,} transfers of {transfer} in {_long_text(end_ns - begin_ns)} of virtual "
+        f"time; about {duration_text(wall_s)} on a core with nothing else to do; it ends after {MOST_FAILED} failed "
+        "transfers",
+        f"programs for each transfer: {programs}; wraps of the clocks: {passed or 'none'}",
     ]
 
 
@@ -271,14 +280,15 @@ def _lines(
     wall_s: float,
     again: str,
     why_ended: str,
+    is_tested: bool,
 ) -> list[str]:
     """The result in words."""
-    from owlt.orchestrator.checks.soaking import NS_PER_DAY, passed_by
+    from owlt.orchestrator.checks.soaking import passed_by
     from owlt.orchestrator.planning.estimate import duration_text
 
     completed = sum(each["outcome"] == "completed" for each in done)
-    days = (done[-1]["uptime_ns"] - done[0]["uptime_ns"]) / NS_PER_DAY if done else 0.0
-    head = f"{name}: {completed:,} of {len(done):,} transfers complete in {days:.1f} days of virtual time"
+    lasted_ns = done[-1]["uptime_ns"] + done[-1]["lasted_ns"] - done[0]["uptime_ns"] if done else 0
+    head = f"{name}: {completed:,} of {len(done):,} transfers complete in {_long_text(lasted_ns)} of virtual time"
     lines = [f"{head} ({duration_text(wall_s)} of wall time)"]
     if len(done) < planned:
         lines.append(f"it ended before {planned - len(done):,} more transfers: {why_ended}")
@@ -292,7 +302,8 @@ def _lines(
         first = suspect[0]
         lines.append(f"suspect: {len(suspect):,} transfers, first {first['number']:,}: {first['suspect'][0]}")
     if not findings:
-        return [*lines, "no transfer failed, nothing was left running, and nothing grows at either end"]
+        grows = "nothing grows at either end" if is_tested else "there were too few transfers to test for growth"
+        return [*lines, f"no transfer failed, nothing was left running, and {grows}"]
     for finding in findings:
         lines.append(f"{finding.kind}: {finding.text}")
         if finding.kind == "failed":

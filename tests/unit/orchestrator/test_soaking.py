@@ -70,6 +70,15 @@ def test_more_transfers_than_20_000_are_refused_before_anything_starts() -> None
         plan_life(30 * NS_PER_DAY, 10**9, [], BEFORE_NS)
 
 
+@pytest.mark.parametrize(
+    ("days", "every_days", "expected"),
+    [(4000, 1, "--for: .* at most 3,650 days"), (400, 40, "--every: .* at most 30 days"), (1, 0, "--every: .* than 0")],
+)
+def test_a_life_or_a_pause_without_bounds_is_refused(days: int, every_days: int, expected: str) -> None:
+    with pytest.raises(OwltError, match=expected):
+        plan_life(days * NS_PER_DAY, every_days * NS_PER_DAY, [], BEFORE_NS)
+
+
 def test_session_numbers_pass_the_largest_after_a_quarter_of_the_transfers() -> None:
     assert session_numbers(16, 8) == [65534, 65535, 0, 1, 2, 3, 4, 5]
 
