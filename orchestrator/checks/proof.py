@@ -95,11 +95,18 @@ def _trial(hits: Hits, results: Path, run_id: str, plan: Plan, base: Trial | Non
         reason=record.reason,
         suspect=tuple(record.suspect),
         delivered_s=delivered_s,
-        extra_rtts=(delivered_s - before_s) / rtt_s if delivered_s is not None and before_s is not None else None,
+        extra_rtts=None
+        if delivered_s is None or before_s is None
+        else _to_thousandth((delivered_s - before_s) / rtt_s),
         extra_packets=len(sent) - len(base.sent if base else sent) if is_complete else None,
         run=directory,
         sent=sent,
     )
+
+
+def _to_thousandth(rtts: float) -> float:
+    """Rounded; what is earlier by less is 0, and not -0."""
+    return round(rtts, 3) + 0.0
 
 
 def _delivered_s(record: RunRecord) -> float | None:

@@ -134,7 +134,7 @@ def finding_of(name: str, case: SuiteCase, record: RunRecord | None, run: Path |
 
 def _observed(case: SuiteCase, record: RunRecord | None) -> tuple[str, Verdict]:
     if record is None:
-        return f"it has no parameter {', '.join(case.parameters)}", "not applicable"
+        return f"it does not have the parameters {', '.join(case.parameters)}", "not applicable"
     outcome = f"{record.outcome}{f': {record.reason}' if record.reason else ''}"
     if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED, Outcome.QUARANTINED):
         return outcome, "inconclusive"

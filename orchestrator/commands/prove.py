@@ -272,8 +272,8 @@ def _lines(name: str, actions: Sequence[Action], verdict: Verdict, example: Path
         lines.append(f"its run: {first.run}")
         lines.append(f"a channel file that repeats it, with the same file size and parameters: {example}")
     if verdict.worst is not None:
-        extra_rtts = round(verdict.worst.extra_rtts or 0.0, 2) + 0.0  # no -0.00
-        lines.append(f"the slowest delivery needs {extra_rtts:.2f} round trips more, if {verdict.worst.text}")
+        worst = verdict.worst
+        lines.append(f"the slowest delivery needs {worst.extra_rtts:.2f} round trips more, if {worst.text}")
     return lines
 
 

@@ -42,14 +42,16 @@ def draw_losses(
         canvas = Canvas(figsize=(_WIDTH, height), layout="constrained")
         ratios = [_BARS_HEIGHT, _MAP_HEIGHT] if pairs else [1]
         grid = canvas.subplots(len(ratios), 1, squeeze=False, height_ratios=ratios)[:, 0]
-        _draw_bars(grid[0], [cost for cost in costs if len(cost.places) == 1], packets, effects)
+        _draw_bars(canvas, grid[0], [cost for cost in costs if len(cost.places) == 1], packets, effects)
         grid[0].set_title(title, loc="left", color=INK)
         if pairs:
             _draw_map(canvas, grid[1], pairs, len(packets), effects)
         return canvas
 
 
-def _draw_bars(axes: Axes, costs: Sequence[Cost], packets: Sequence[str], effects: Sequence[str]) -> None:
+def _draw_bars(
+    canvas: Canvas, axes: Axes, costs: Sequence[Cost], packets: Sequence[str], effects: Sequence[str]
+) -> None:
     most = max((cost.extra_rtts or 0.0 for cost in costs), default=0.0) or 1.0
     width = _BAR_WIDTH / len(effects)
     for cost in costs:
@@ -69,7 +71,7 @@ def _draw_bars(axes: Axes, costs: Sequence[Cost], packets: Sequence[str], effect
     kinds = [Patch(color=_COLORS[number], label=effect) for number, effect in enumerate(effects)]
     handles = [*(kinds if len(effects) > 1 else []), *failed]
     if handles:
-        axes.legend(handles=handles, frameon=False)
+        canvas.legend(handles=handles, loc="outside upper right", ncols=len(handles), frameon=False)
 
 
 def _draw_map(canvas: Canvas, axes: Axes, pairs: Sequence[Cost], packets: int, effects: Sequence[str]) -> None:
@@ -88,7 +90,7 @@ def _draw_map(canvas: Canvas, axes: Axes, pairs: Sequence[Cost], packets: int, e
     if failed:
         across, up = ((np.array(numbers) + 0.5) / each - 0.5 for numbers in zip(*failed, strict=True))
         axes.scatter(across, up, marker="s", s=14 / each, color=ALARM, label="not delivered")
-        axes.legend(loc="upper left", frameon=False)
+        axes.legend(loc="lower right", frameon=False)
     order = f"; in a packet's square: {', '.join(effects)}" if each > 1 else ""
     axes.set_xlabel(f"the packet that is {_any_of(effects)} first, in the order of sending{order}")
     axes.set_ylabel(f"the packet that is {_any_of(effects)} then")

@@ -37,9 +37,9 @@ def test_each_effect_on_a_packet_has_its_own_bar_and_its_own_row_and_column() ->
     bars = [(round(bar.get_center()[0], 3), bar.get_height()) for bar in canvas.axes[0].patches]  # type: ignore[attr-defined]
     image = canvas.axes[1].images[0].get_array()
     (failed,) = canvas.axes[1].collections
-    legend = canvas.axes[0].get_legend()
+    (legend,) = canvas.legends
 
     assert bars == [(-0.2, 1.5), (0.2, 0.5)]
     assert image is not None and float(image[2, 1]) == 2.0
     assert failed.get_offsets().tolist() == [[-0.25, 1.25]]  # type: ignore[union-attr]
-    assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["lost", "duplicated"]
+    assert [text.get_text() for text in legend.get_texts()] == ["lost", "duplicated"]
