@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -196,26 +196,34 @@ def run_lossy(folder: Path, planted: Planted, profile: Path) -> list[tuple[str, 
         ],
     }
     (folder / "sweep.yaml").write_text(json.dumps(sweep))
-    owlt(folder, "run", "sweep.yaml", "--results", "three", "--no-report")
+    owlt(folder, "run", "sweep.yaml", "--results", "three", "--no-report", "--guests", "1")
     runs = sorted((folder / "three/runs").iterdir())
     return [(json.loads((run / "record.json").read_text())["outcome"], run) for run in runs]
 
 
-@pytest.mark.parametrize("defect", PLANTED)
-def test_the_suite_of_the_protocol_finds_a_planted_defect_and_passes_the_sound_endpoint(
-    tmp_path: Path, defect: str
-) -> None:
-    planted = PLANTED[defect]
-    suite: Any = YAML(typ="safe").load((PROJECT / f"profiles/suites/{protocol_of(planted.endpoint)}.yaml").read_text())
-    suite["cases"] = {planted.case: suite["cases"][planted.case]}
-    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
-    verdicts = {}
-    for each in (defect, "none"):
-        profile = with_defect(each, tmp_path, planted.endpoint, planted.parameters)
-        _, found = owlt(tmp_path, "conform", str(profile), "--suite", "suite.yaml")
-        verdicts[each] = [finding["verdict"] for finding in next(iter(found["findings"].values()))]
+def conform(folder: Path, defect: str, endpoint: str, planted: Sequence[Planted]) -> dict[str, str]:
+    """The verdict on each case of the suite of the protocol that finds one of the defects."""
+    profile = with_defect(defect, folder, endpoint, planted[0].parameters)
+    suite: Any = YAML(typ="safe").load((PROJECT / f"profiles/suites/{protocol_of(endpoint)}.yaml").read_text())
+    suite["cases"] = {each.case: suite["cases"][each.case] for each in planted}
+    (folder / "suite.yaml").write_text(json.dumps(suite))
+    _, found = owlt(folder, "conform", str(profile), "--suite", "suite.yaml", "--guests", "1")
+    (findings,) = found["findings"].values()
+    return {finding["case"]: finding["verdict"] for finding in findings}
 
-    assert verdicts == {defect: ["failed"], "none": ["passed"]}
+
+@pytest.mark.parametrize("defect", PLANTED)
+def test_the_suite_of_the_protocol_finds_a_planted_defect(tmp_path: Path, defect: str) -> None:
+    planted = PLANTED[defect]
+
+    assert conform(tmp_path, defect, planted.endpoint, [planted]) == {planted.case: "failed"}
+
+
+@pytest.mark.parametrize("endpoint", sorted({planted.endpoint for planted in PLANTED.values()}))
+def test_a_sound_endpoint_passes_the_tests_that_find_defects(tmp_path: Path, endpoint: str) -> None:
+    planted = [each for each in PLANTED.values() if each.endpoint == endpoint]
+
+    assert conform(tmp_path, "none", endpoint, planted) == {each.case: "passed" for each in planted}
 
 
 @pytest.mark.parametrize("defect", PLANTED)
@@ -241,7 +249,7 @@ def test_a_run_that_shows_a_planted_defect_does_so_three_times_and_is_shrunk_to_
     planted = PLANTED[defect]
     profile = with_defect(defect, tmp_path, planted.endpoint, planted.parameters)
     outcomes, directories = zip(*run_lossy(tmp_path, planted, profile), strict=True)
-    status, shrunk = owlt(tmp_path, "shrink", str(directories[0]))
+    status, shrunk = owlt(tmp_path, "shrink", str(directories[0]), "--guests", "1")
 
     assert len(set(outcomes)) == 1 and outcomes[0] != "completed"
     assert (status, shrunk["losses"], len(shrunk["left"])) == (0, len(planted.faults) + 1, len(planted.faults))
