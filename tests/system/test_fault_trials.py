@@ -188,6 +188,7 @@ def run_lossy(folder: Path, planted: Planted, profile: Path) -> list[tuple[str, 
         "file_size": "2 kB",
         "rate": "1 Mbit/s",
         "delay": "250 ms",
+        "packet_error_rate": 0,
         "repetitions": 3,
         "certify": False,
         "faults": [
