@@ -136,7 +136,7 @@ PLANTED = {
             "cfdp",
             "first-nak-lost",
             ("forward #2 (data) is lost", "reverse #2 (NAK) is lost"),
-            ("forward", 1),
+            ("forward", 3),
         ),
         Planted(
             "finished-unacknowledged",
