@@ -143,7 +143,7 @@ PLANTED = {
             "cfdp",
             "first-ack-of-finished-lost",
             ("forward #5 (ACK of Finished) is lost",),
-            ("forward", 2),
+            ("reverse", 1),
         ),
         Planted(
             "one-report-remembered",
