@@ -9,7 +9,7 @@ from typing import Any
 
 from owlt.agents.cfdp.settings import Settings
 from owlt.agents.endpoint.command_line import two_sides
-from owlt.agents.endpoint.event_loop import Pacer, converse
+from owlt.agents.endpoint.event_loop import Pacer, SuspendableClock, converse
 from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.udp import Address, Endpoint
 
@@ -26,14 +26,15 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
     from owlt.agents.cfdp.sending import Sending
 
     settings = Settings(**choices, over_ipv6=local.is_ipv6)
+    clock = SuspendableClock() if settings.outages == "announced" else time.monotonic
     party: Sending | Receiving
     with Endpoint(local, peer) as endpoint, ExitStack() as files:
         if side == "send":
             party = Sending(path, settings)
         else:
-            party = files.enter_context(Receiving(path, settings, time.monotonic()))
+            party = files.enter_context(Receiving(path, settings, clock()))
             print(f"listening on {local}", flush=True)
-        return converse(party, endpoint, Pacer(settings.rate_bps, local.is_ipv6))
+        return converse(party, endpoint, Pacer(settings.rate_bps, local.is_ipv6), clock)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -133,6 +133,9 @@ class Settings(Timing):
     checksum: str = option("checksum of the file", default="crc32", choices=sorted(CHECKSUMS))
     closure: str = option("transaction closure in the Metadata PDU", default="on", choices=["on", "off"])
     transaction: int = option("number of the transaction", count, 0, sides=("send",))
+    outages: str = option(
+        "announced: SIGUSR1 suspends this side until SIGUSR2", default="silent", choices=["silent", "announced"]
+    )
 
     def __post_init__(self) -> None:
         if not all(0 <= entity < 1 << 64 for entity in self.entities) or self.sender_entity == self.receiver_entity:

@@ -97,6 +97,8 @@ RUN_PLACEHOLDERS = {
     "received_dir": "the directory of the received file",
     "file_size_bytes": "size of the file",
     "duration_s": "how long the sender is to send; only under duration",
+    "outages": "announced if the sweep has announce_outages, and each side gets the commands suspend and resume; "
+    "otherwise silent",
     "rate_bps": "advertised rate in bit/s of layer-2 bytes: the forward channel's unless the sweep advertises another; "
     "0 if unlimited",
     "rate_kbps": "the same in units of 1000 bit/s",
@@ -142,6 +144,7 @@ class RunValues:
     received_file: str
     file_size_bytes: int
     duration_s: float = 0.0
+    outages: str = "silent"
     rate_bps: float | None
     reverse_rate_bps: float | None
     one_way_delay_s: float

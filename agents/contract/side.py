@@ -176,6 +176,23 @@ class Stop(Value):
     grace_s: Annotated[Number, Field(description="time until it is killed, in s; default: 2")] = 2.0
 
 
+class Order(Value):
+    """What a running program is ordered by: a signal, or a line that is typed into its terminal."""
+
+    model_config = one_of("signal", "send")
+
+    signal: Signal | None = Field(
+        default=None, description="a signal for the program and all its children, by name without SIG"
+    )
+    send: Text | None = Field(default=None, description="a line to type; needs a dialogue")
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if (self.signal is None) == (self.send is None):
+            raise unexpected("either signal or send")
+        return self
+
+
 class Side(Value):
     """How one side is started, controlled and stopped. Without `ready` the other side starts at once."""
 
@@ -223,13 +240,25 @@ class Side(Value):
     stop: Annotated[
         Stop, Field(description="how it is stopped when the run is over; default: TERM, and KILL after 2 s")
     ] = Stop()
+    suspend: Annotated[
+        Order | None,
+        Field(description="what it gets when a link goes down, in a sweep with announce_outages; default: nothing"),
+    ] = None
+    resume: Annotated[
+        Order | None,
+        Field(description="what it gets when both links are up again, in a sweep with announce_outages"),
+    ] = None
 
     @model_validator(mode="after")
     def _check_terminal(self) -> Self:
-        if self.stop.send is not None and not self.dialogue:
-            problem = "requires a dialogue, because only then does the program have a terminal"
-            where = Place(key=("stop", "send"))
-            raise Invalid(Mistake(problem, fix="add one, or stop the program with a signal", where=where))
+        for key in ("stop", "suspend", "resume"):
+            order = getattr(self, key)
+            if order is not None and order.send is not None and not self.dialogue:
+                problem = "requires a dialogue, because only then does the program have a terminal"
+                raise Invalid(Mistake(problem, fix="add one, or use a signal", where=Place(key=(key, "send"))))
+        if (self.suspend is None) != (self.resume is None):
+            given, missing = ("suspend", "resume") if self.suspend else ("resume", "suspend")
+            raise Invalid(Mistake(f"is given without {missing}", "both or neither", where=Place(key=(given,))))
         return self
 
     def templates(self) -> Iterator[tuple[Key, str]]:

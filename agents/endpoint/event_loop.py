@@ -8,9 +8,10 @@ takes longer than the Python around it, so the clock is read once for each turn 
 from __future__ import annotations
 
 import math
+import signal
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from owlt.agents.endpoint.exit import Failed
@@ -104,14 +105,34 @@ class Party(Protocol):
         """The counters of the party, in one line."""
 
 
-def converse(party: Party, endpoint: Endpoint, pacer: Pacer) -> str:
+class SuspendableClock:
+    """The monotonic clock of a side that can be suspended: SIGUSR1 stops the side until SIGUSR2, and the time between
+    does not count. While it is suspended, it sends and reads nothing, and its timers stand still.
+    """
+
+    def __init__(self) -> None:
+        self._suspended_s = 0.0
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+        signal.signal(signal.SIGUSR1, self._suspend)
+
+    def __call__(self) -> float:
+        """The time in seconds, without the times of suspension."""
+        return time.monotonic() - self._suspended_s
+
+    def _suspend(self, *_: object) -> None:
+        begin_s = time.monotonic()
+        signal.sigwait({signal.SIGUSR2})
+        self._suspended_s += time.monotonic() - begin_s
+
+
+def converse(party: Party, endpoint: Endpoint, pacer: Pacer, clock: Callable[[], float] = time.monotonic) -> str:
     """Run one side to its end. Returns the counters of the party and of its endpoint, in one line.
 
     Raises:
         Failed: if the party fails, with the counters of the endpoint after its reason.
     """
     try:
-        _run(party, endpoint, pacer)
+        _run(party, endpoint, pacer, clock)
     except Failed as failure:
         raise Failed(f"{failure} {_facts(endpoint)}") from failure
     return f"{party.facts()} {_facts(endpoint)}"
@@ -121,21 +142,21 @@ def _facts(endpoint: Endpoint) -> str:
     return f"from_other_addresses={endpoint.from_other_addresses}"
 
 
-def _run(party: Party, endpoint: Endpoint, pacer: Pacer) -> None:
+def _run(party: Party, endpoint: Endpoint, pacer: Pacer, clock: Callable[[], float]) -> None:
     unsent: bytes | None = None
-    now_s = time.monotonic()
+    now_s = clock()
     while True:
         party.advance(now_s)
         if party.ended:
             return
         unsent = _send_next(unsent, party, endpoint, pacer, now_s)
         has_come = endpoint.wait(_timeout_s(unsent, party, pacer, now_s), until_writable=unsent is not None)
-        now_s = time.monotonic()
+        now_s = clock()
         if has_come:
-            now_s = _hear_all(party, endpoint, now_s)
+            now_s = _hear_all(party, endpoint, now_s, clock)
 
 
-def _hear_all(party: Party, endpoint: Endpoint, now_s: float) -> float:
+def _hear_all(party: Party, endpoint: Endpoint, now_s: float, clock: Callable[[], float]) -> float:
     """Pass the received datagrams to the party. Returns the time afterwards, which may be unchanged: the clock is read
     only if it matters, because one datagram without an answer takes less time than the precision of a timer. Sending is
     paced exactly.
@@ -143,7 +164,7 @@ def _hear_all(party: Party, endpoint: Endpoint, now_s: float) -> float:
     datagrams = endpoint.received()
     for datagram in datagrams:
         party.hear(datagram, now_s)
-    return time.monotonic() if len(datagrams) > 1 or party.has_datagram() else now_s
+    return clock() if len(datagrams) > 1 or party.has_datagram() else now_s
 
 
 def _send_next(unsent: bytes | None, party: Party, endpoint: Endpoint, pacer: Pacer, now_s: float) -> bytes | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from owlt.agents.contract.implementation import ROLES, Clock, Implementation
@@ -19,7 +20,7 @@ from owlt.captures.protocols.messages import messages
 from owlt.emulator.channel.aimed_fault import Action, Fault, Range
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.inputs.quantities import format_size
-from owlt.inputs.sweep import Sweep
+from owlt.inputs.sweep import Restart, Sweep
 from owlt.orchestrator.checks.trials import SEED
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
@@ -132,6 +133,23 @@ def plan_of_cases(
     clock: Clock = "exact",
 ) -> Plan:
     """One run of each case over a channel with its faults in addition."""
+    channels = {
+        case: channel.model_copy(update={"faults": (*channel.faults, *faults)}) for case, faults in cases.items()
+    }
+    return plan_over(name, implementation, channels, file_size_bytes, ip, clock)
+
+
+def plan_over(
+    name: str,
+    implementation: Implementation,
+    channels: Mapping[str, ChannelSpec],
+    file_size_bytes: int,
+    ip: int = 4,
+    clock: Clock = "exact",
+    restarts: Mapping[str, Restart] = MappingProxyType({}),
+    announce_outages: bool = False,
+) -> Plan:
+    """One run over each channel; during some of them, a host restarts, or both sides are suspended and resumed."""
     sweep = Sweep.model_validate(
         {
             "name": name.replace("_", "-").replace(".", "-").lower(),
@@ -139,16 +157,15 @@ def plan_of_cases(
             "clock": clock,
             "implementations": [implementation.name],
             "file_size": format_size(file_size_bytes),
-            "channel": list(cases),
+            "channel": list(channels),
+            "restarts": dict(restarts),
+            "announce_outages": announce_outages,
             "ip": ip,
             "certify": False,
             "quarantine_after": 0,
             "keep_captures": "headers",
         }
     )
-    channels = {
-        case: channel.model_copy(update={"faults": (*channel.faults, *faults)}) for case, faults in cases.items()
-    }
     return plan_sweep(sweep, {implementation.name: implementation}, channels)
 
 

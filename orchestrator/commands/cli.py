@@ -18,6 +18,7 @@ from owlt.orchestrator.commands.answer import answer
 from owlt.orchestrator.commands.channel import channel_app
 from owlt.orchestrator.commands.compare import compare
 from owlt.orchestrator.commands.conform import conform
+from owlt.orchestrator.commands.edges import edges
 from owlt.orchestrator.commands.figure import figure
 from owlt.orchestrator.commands.implementations import implementations_app
 from owlt.orchestrator.commands.machine import doctor, emulator_app, kernel_app, raise_rig, rigs_app
@@ -60,6 +61,7 @@ for name, function in (
     ("compare", compare),
     ("conform", conform),
     ("prove", prove),
+    ("edges", edges),
     ("shrink", shrink),
     ("soak", soak),
     ("figure", figure),

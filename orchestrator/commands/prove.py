@@ -78,7 +78,7 @@ def prove(
     implementation = with_parameters(find_implementation(name), parameter or [])
     require_repeatable(implementation)
     size_bytes = parsed("--file-size", file_size, parse_size_bytes)
-    link = _channel(channel)
+    link = calm_channel(channel)
     actions = _actions(faults, delay, link)
     results = real_root(PROOFS) / implementation.name if resume else empty_directory(PROOFS, implementation.name)
     words = [name, "--losses", str(losses), "--file-size", file_size]
@@ -139,7 +139,7 @@ def require_repeatable(implementation: contract.Implementation) -> None:
     raise OwltError(Mistake.of(implementation.name, problem, "an implementation that is repeatable on the clock exact"))
 
 
-def _channel(name: str | None) -> ChannelSpec:
+def calm_channel(name: str | None) -> ChannelSpec:
     """The channel of the transfer. Raises OwltError for one with random effects, which would add to the losses."""
     from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL
     from owlt.orchestrator.profiles.catalogue import find_channel

@@ -26,7 +26,7 @@ from owlt.agents.contract.implementation import Implementation
 from owlt.emulator.channel.aimed_fault import Fault, check_faults
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import AXES, OF_THE_LINK, base_name
-from owlt.inputs.mistake import Invalid, Mistake, Place, ResultsConflict, got
+from owlt.inputs.mistake import Invalid, Mistake, Place, ResultsConflict, got, not_one_of
 from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
 from owlt.inputs.sweep import MOST_REPETITIONS, Advertised, Sweep
 from owlt.orchestrator.errors import SweepMistake
@@ -137,6 +137,8 @@ def plan_sweep(
     if unused := list(_unused_advertised(sweep, points)):
         raise SweepMistake(*unused)
     require_points_of_assertions(sweep, points)
+    if strangers := sorted(sweep.restarts.keys() - profiles.keys()):
+        raise SweepMistake(*(not_one_of(name, profiles).at(Place(key=("restarts", name))) for name in strangers))
     keyed = _keyed_channels(sweep, points, profiles)
     for point in points:
         _require_mtu(point, keyed[_conditions(point)][1])
@@ -260,9 +262,15 @@ def _run(sweep: Sweep, order: int, place: RunPlace, key: str, channel: ChannelSp
         channel_key=key,
         rtt_s=longest_rtt_s(channel),
         slowest_rate_bps=slowest_rate_bps(channel),
-        channel_changes_s=time_to_change_s(channel),
+        channel_changes_s=max(time_to_change_s(channel), _restarted_s(sweep, place.permutation)),
         faults=channel.to_wire().get("faults", []),
     )
+
+
+def _restarted_s(sweep: Sweep, permutation: Permutation) -> float:
+    """The time from the launch until a host has restarted; 0 if none does."""
+    restart = sweep.restarts.get(permutation.channel_name)
+    return (restart.at + restart.after) / 1e9 if restart else 0.0
 
 
 def _unused_advertised(sweep: Sweep, points: Sequence[Permutation]) -> Iterator[Mistake]:

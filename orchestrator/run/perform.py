@@ -10,9 +10,10 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from heapq import merge
 from pathlib import Path, PurePosixPath
 
 from owlt.agents.contract.implementation import ROLES, Role
@@ -46,7 +47,7 @@ from owlt.orchestrator.run.observing import (
     start_watch,
     stop_sampling,
 )
-from owlt.orchestrator.run.programs import launch, stop_programs, wait_for_end
+from owlt.orchestrator.run.programs import Intervention, announce_outages, launch, restart, stop_programs, wait_for_end
 from owlt.orchestrator.run.staging import Staged, is_full, stage
 from owlt.orchestrator.run.state import Ended, GaveUp, RunResult, Setting, Sides
 from owlt.orchestrator.steady_clock import ClockStep
@@ -129,9 +130,11 @@ def _phases(
         result.started_at_ns = time.time_ns()
         try:
             start_timeline(run, setting)
+            interventions = _interventions(run, setting, staged, directory, sides, undo)
             launch(staged, rig, directory, sides, undo, None if life is None else life.living)
             observe("transfer")
-            wait_for_end(run, implementation, instruments.watch, sides)
+            if missed := wait_for_end(run, implementation, instruments.watch, sides, interventions):
+                result.suspect.append(f"the session ended before {missed}")
         finally:
             result.ended_at_ns = time.time_ns()
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
@@ -240,6 +243,17 @@ def _stop(
     result.suspect += doubts
     if rig.conditions is not None:
         result.port_drops = {role: dict(counters) for role, counters in rig.conditions.port_drops().items()}
+
+
+def _interventions(
+    run: Run, setting: Setting, staged: Staged, directory: Path, sides: Sides, undo: ExitStack
+) -> Iterable[Intervention]:
+    """What is done to the sides during the session, in the order of time."""
+    planned, channel = setting.sweep.restarts.get(run.permutation.channel_name), setting.channel_of(run)
+    restarted = restart(planned, staged, setting.rig, directory, sides, undo) if planned else []
+    is_announced = setting.sweep.announce_outages and channel.timeline is not None
+    announced = announce_outages(channel, sides, time.monotonic()) if is_announced else ()
+    return merge(restarted, announced, key=lambda each: each.at_s)
 
 
 def _note_what_is_left(

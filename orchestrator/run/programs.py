@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from owlt.agents.contract.implementation import ROLES, Implementation, Role
 from owlt.agents.contract.side import Exchange, Ready
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.service.player import moments
+from owlt.inputs.sweep import Restart
 from owlt.orchestrator.hosts.confinement import CANNOT_CONFINE, NO_SUCH_PROGRAM, NOT_CONFINED, Confinement, left_running
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.printable import how_ended
@@ -46,34 +50,95 @@ def launch(
 
     With `living`, a program that serves several runs is started for the first of them only.
     """
-    hosts = {"sender": rig.sender.host, "receiver": rig.receiver.host}
-    implementations, paths = staged.implementations, staged.paths
-    first = implementations["sender"].starts_first
+    first = staged.implementations["sender"].starts_first
     for role in sorted(ROLES, key=lambda role: role != first):
-        side, host = implementations[role].side(role), hosts[role]
-        sides.specified[role] = side
+        side = staged.implementations[role].side(role)
         staying = living if living is not None and role == living.role else None
-        if staying is not None and staying.program is not None and staying.program.running:
-            staying.program.forget_output()
-            sides.programs[role] = staying.program
-            continue
-        program = host.start_foreign(
-            side.command,
-            paths[role],
-            (directory if staying is None else staying.logs) / role,
-            sides.news,
-            Confinement(staged.rooms[role], side.environment, implementations[role].capabilities),
-            terminal=bool(side.dialogue),
-        )
         if staying is None:
-            undo.callback(program.stop)
+            _start(role, staged, rig, directory / role, sides, undo)
+        elif staying.program is not None and staying.program.running:
+            staying.program.forget_output()
+            sides.specified[role], sides.programs[role] = side, staying.program
+            continue
         else:
-            staying.program = program
-        sides.programs[role] = program
-        for exchange in side.dialogue:
-            _exchange(role, exchange, implementations[role], sides)
+            staying.program = _start(role, staged, rig, staying.logs / role, sides)
         if role == first and side.ready is not None:
-            _wait_until_ready(role, side.ready, implementations[role], sides, host, paths[role])
+            host = {"sender": rig.sender, "receiver": rig.receiver}[role].host
+            _wait_until_ready(role, side.ready, staged.implementations[role], sides, host, staged.paths[role])
+
+
+def _start(role: Role, staged: Staged, rig: Rig, logs: Path, sides: Sides, undo: ExitStack | None = None) -> Program:
+    """Start a side's program, which `undo` stops, and hold its dialogue."""
+    implementation = staged.implementations[role]
+    side, host = implementation.side(role), {"sender": rig.sender, "receiver": rig.receiver}[role].host
+    sides.specified[role] = side
+    program = host.start_foreign(
+        side.command,
+        staged.paths[role],
+        logs,
+        sides.news,
+        Confinement(staged.rooms[role], side.environment, implementation.capabilities),
+        terminal=bool(side.dialogue),
+    )
+    if undo is not None:
+        undo.callback(program.stop)
+    sides.programs[role] = program
+    for exchange in side.dialogue:
+        _exchange(role, exchange, implementation, sides)
+    return program
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """Something that is done to a side during the session, at a time of the monotonic clock."""
+
+    at_s: float
+    text: str
+    act: Callable[[], None]
+    is_needed: bool = False
+    """Whether a session that ends before it is not the one that was planned."""
+
+
+def restart(
+    planned: Restart, staged: Staged, rig: Rig, directory: Path, sides: Sides, undo: ExitStack
+) -> list[Intervention]:
+    """A host that restarts, at times that count from now: its program is killed, and started again in the same run
+    directory with the same command. The output of the second one is in `ROLE-restarted.out` and `ROLE-restarted.err`.
+    """
+    role: Role = planned.side
+    at_s = time.monotonic() + planned.at / 1e9
+
+    def kill() -> None:
+        sides.restarting.add(role)
+        sides.programs[role].stop("KILL")
+
+    def start() -> None:
+        _start(role, staged, rig, directory / f"{role}-restarted", sides, undo)
+        sides.restarting.discard(role)
+
+    killed = Intervention(at_s, f"the {role} was to be killed", kill, is_needed=True)
+    started = Intervention(at_s + planned.after / 1e9, f"the {role} was to be started again", start, is_needed=True)
+    return [killed, started]
+
+
+def announce_outages(channel: ChannelSpec, sides: Sides, began_s: float) -> Iterator[Intervention]:
+    """Suspend both sides when a link goes down, and resume them when both are up again; without end if the timeline
+    loops. `began_s`: when the timeline began, by the monotonic clock."""
+    were_up = all(link.up for link in channel.states[0].values())
+    for moment in moments(channel):
+        are_up = all(link.up for link in moment.links.values())
+        if are_up != were_up:
+            what = "resumed" if are_up else "suspended"
+            act = partial(_order_all, "resume" if are_up else "suspend", sides)
+            yield Intervention(began_s + moment.at_ns / 1e9, f"the sides were to be {what}", act)
+        were_up = are_up
+
+
+def _order_all(name: Literal["suspend", "resume"], sides: Sides) -> None:
+    for role, program in sides.programs.items():
+        order = getattr(sides.specified[role], name)
+        if order is not None and program.running:
+            program.type(order.send) if order.send is not None else program.signal(order.signal)
 
 
 def _exchange(role: Role, exchange: Exchange, implementation: Implementation, sides: Sides) -> None:
@@ -135,13 +200,22 @@ def _complain(role: Role, implementation: Implementation, sides: Sides, reason: 
     raise Ended(Outcome.FAILED, ReasonCode.NOT_READY, reason + sides.programs[role].last_words)
 
 
-def wait_for_end(run: Run, implementation: Implementation, watch: Program, sides: Sides) -> None:
-    """Return when the session has ended. Raises Ended if the deadline passes first.
+def wait_for_end(
+    run: Run,
+    implementation: Implementation,
+    watch: Program,
+    sides: Sides,
+    interventions: Iterable[Intervention] = (),
+) -> str:
+    """Return when the session has ended, with the next intervention in words if it was needed; "" if it was not.
+    `interventions` are in the order of their times. Raises Ended if the deadline passes first.
 
     Once a side has ended badly or reported a failure, the other has only a few more round trips.
     """
     limit_s = run.deadline_s(implementation)
     end = time.monotonic() + limit_s
+    coming = iter(interventions)
+    following = next(coming, None)
     while True:
         before = _state(sides, watch)
         if _is_done(implementation, watch, sides):
@@ -149,8 +223,12 @@ def wait_for_end(run: Run, implementation: Implementation, watch: Program, sides
         if any(_has_failed(role, sides) for role in sides.programs):
             chance_s = LAST_CHANCE_RTTS * run.rtt_s + run.file_time_s + LAST_CHANCE_S
             end = min(end, time.monotonic() + chance_s)
-        if not _changes(before, sides, watch, end - time.monotonic()):
-            break
+        until = min(end, following.at_s) if following else end
+        if not _changes(before, sides, watch, until - time.monotonic()):
+            if following is None or until == end:
+                break
+            following.act()
+            following = next(coming, None)
         _complain_of_floods(sides)
     complain_of_unsupported(implementation, sides)
     if not _is_done(implementation, watch, sides):
@@ -160,6 +238,7 @@ def wait_for_end(run: Run, implementation: Implementation, watch: Program, sides
         if stopped := sides.programs[late].stopped_processes:
             reason += f"; stopped by a signal: {', '.join(stopped)}"
         raise Ended(Outcome.TIMED_OUT, ReasonCode.TIME_LIMIT, reason + sides.programs[late].last_words)
+    return following.text if following is not None and following.is_needed else ""
 
 
 def _awaited(implementation: Implementation) -> list[Role]:
@@ -190,6 +269,8 @@ def _changes(before: State, sides: Sides, watch: Program, deadline_s: float) -> 
 
 
 def _has_failed(role: Role, sides: Sides) -> bool:
+    if role in sides.restarting:
+        return False
     return sides.programs[role].wait(0) not in (None, 0) or sides.failure_line(role) is not None
 
 

@@ -174,7 +174,9 @@ def _rendered(
     rendered: dict[Role, Implementation] = {}
     for role in ROLES:
         implementation = whole.of(role)
-        values = placeholder_values(run, rig, setting.channel_of(run), advertised, file, received, paths[role])
+        outages = "announced" if setting.sweep.announce_outages else "silent"
+        channel = setting.channel_of(run)
+        values = placeholder_values(run, rig, channel, advertised, file, received, paths[role], outages)
         try:
             programs = find_programs(implementation, role, hosts[role], rig.third_party)
             rendered[role] = implementation.rendered(values, programs)
@@ -196,6 +198,7 @@ def placeholder_values(
     file: str | None,
     received_file: str,
     run_dir: str,
+    outages: str = "silent",
 ) -> dict[str, str]:
     """Return them by name, as text. `file` (None: none is sent), `received_file` and `run_dir` are paths on hosts."""
     point = run.permutation
@@ -207,6 +210,7 @@ def placeholder_values(
         received_file=received_file,
         file_size_bytes=point.file_size_bytes or 0,
         duration_s=run.duration_s,
+        outages=outages,
         rate_bps=advertised.rate_bps,
         reverse_rate_bps=channel.reverse.rate_bps,
         one_way_delay_s=advertised.one_way_delay_s,

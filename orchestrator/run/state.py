@@ -72,6 +72,8 @@ class Sides:
     """The sides that still ran at the end, and were stopped."""
     left_running: dict[Role, list[str]] = field(default_factory=dict)
     """Commands that a program started and left behind."""
+    restarting: set[Role] = field(default_factory=set)
+    """The sides whose programs were killed and will be started again."""
     open_sockets: dict[Role, list[str]] = field(default_factory=dict)
     left_files: dict[Role, list[str]] = field(default_factory=dict)
     staying: Role | None = None
@@ -81,6 +83,8 @@ class Sides:
 
     def has_ended(self, role: Role) -> bool:
         """Whether a side is over: its program has ended, or has printed a line that says so."""
+        if role in self.restarting:
+            return False
         program, line = self.programs[role], self.specified[role].done_line
         is_done = line is not None and program.wrote_line(line)
         return not program.running or is_done or self.failure_line(role) is not None

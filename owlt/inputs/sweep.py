@@ -153,6 +153,16 @@ class Advertised(BaseModel):
     ] = {}
 
 
+class Restart(BaseModel):
+    """A host that restarts during a run: its program is killed, and started again with the same command."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=as_left_out)
+
+    side: Annotated[Literal["sender", "receiver"], Field(description="whose program is killed and started again")]
+    at: Annotated[Delay, Field(description="when it is killed, from the launch of the run, with its unit")]
+    after: Annotated[Delay, Field(description="how long after that it is started again, with its unit")]
+
+
 class EachAgainst(BaseModel):
     """An implementation that is paired with each other one, as the sender and as the receiver."""
 
@@ -250,6 +260,17 @@ class Sweep(BaseModel):
             "changed, written as in a channel"
         ),
     ] = []
+    restarts: Annotated[
+        dict[str, Restart],
+        Field(description="a host that restarts during the runs over a channel: {CHANNEL: {side, at, after}}"),
+    ] = {}
+    announce_outages: Annotated[
+        bool,
+        Field(
+            description="true: when a link goes down, each side gets the command suspend of its profile, and resume "
+            "when both links are up again"
+        ),
+    ] = False
     ip: Annotated[
         IpAxis | None,
         Field(description="version of IP on the test path, 4 or 6, or both: [4, 6]; default: 4"),

@@ -41,7 +41,7 @@ class Run(BaseModel):
     slowest_rate_bps: float | None
     """The lowest rate of the channel over time; None: unlimited."""
     channel_changes_s: float = 0.0
-    """The duration of the channel's timeline."""
+    """The duration of the channel's timeline, or the time until a host has restarted."""
     faults: list[dict[str, JsonValue]] = []
     """The faults that are aimed at its packets, as a channel has them written; a channel of the plan has none."""
 
@@ -113,7 +113,7 @@ class PlanFile(BaseModel, Generic[Channel]):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: Literal[12] = 12
+    schema_version: Literal[13] = 13
     sweep: Sweep
     implementations: dict[str, Implementation]
     """The implementations by name, in the order of the sweep; a variant for each value of a parameter that it

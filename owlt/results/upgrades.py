@@ -222,6 +222,7 @@ PLAN_STEPS: Steps = {
     9: _new_keys,  # pairs, and the version of IP
     10: _new_keys,  # known limits of some parameters and of one side
     11: _new_keys,  # aimed faults
+    12: _new_keys,  # hosts that restart
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

@@ -177,6 +177,7 @@ def test_only_the_dashboard_and_the_report_commands_know_the_reports() -> None:
         "commands/figure.py",
         "commands/channel.py",
         "commands/prove.py",
+        "commands/edges.py",
         "commands/reproduce.py",
         "commands/soak.py",
         "planning/repetitions.py",

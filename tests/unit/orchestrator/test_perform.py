@@ -828,6 +828,51 @@ def test_what_a_program_left_running_is_in_the_record(stage: Stage) -> None:
     assert record.sender is not None and record.sender.left_running == ["daemon -d"]
 
 
+class Restarted:
+    """A receiver whose first start waits for ever, and whose second takes the file; a sender that waits for it."""
+
+    def __init__(self, stage: Stage, side: str = "receiver") -> None:
+        self.commands: list[list[str]] = []
+        stage.receiver = self.receive
+        stage.channels = {"link": LINK}
+        restarts = {"link": {"side": side, "at": "20 ms", "after": "20 ms"}}
+        stage.sweep = {"channel": "link", "rate": None, "delay": None, "packet_error_rate": None, "restarts": restarts}
+
+    def receive(self, process: Process) -> int:
+        self.commands.append(process.command)
+        if len(self.commands) == 1:
+            process.print("ready")
+            process.wait_for_signal()
+        return take(process)
+
+
+LINK = ChannelSpec(forward=LinkSpec(rate_bps=1e7), reverse=LinkSpec(rate_bps=1e7))
+
+
+def test_a_host_that_restarts_runs_the_same_command_again(stage: Stage) -> None:
+    restarted = Restarted(stage)
+    record = stage.perform().record
+
+    assert (record.outcome, record.suspect) == (Outcome.COMPLETED, [])
+    assert len(restarted.commands) == 2
+    assert restarted.commands[0] == restarted.commands[1]
+
+
+def test_the_output_of_a_program_before_and_after_its_restart_is_kept(stage: Stage) -> None:
+    Restarted(stage)
+    directory = stage.perform().directory
+
+    assert [(directory / f"receiver{name}.out").read_text() for name in ("", "-restarted")] == ["ready\n"] * 2
+
+
+def test_a_session_that_ends_before_a_host_was_to_restart_is_suspect(stage: Stage) -> None:
+    Restarted(stage)
+    stage.receiver = take
+    stage.sweep["restarts"]["link"]["at"] = "1 h"
+
+    assert stage.perform().record.suspect == ["the session ended before the receiver was to be killed"]
+
+
 def test_files_that_a_side_did_not_remove_are_in_the_record(stage: Stage) -> None:
     def litter(process: Process) -> int:
         process.write_file(f"{stage.run_directory}/1.bundle", bytes(300))

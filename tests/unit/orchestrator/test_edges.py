@@ -1,0 +1,55 @@
+"""The edges of a pass: phases are chosen evenly, an outage drops what is in flight or holds what comes, and states."""
+
+from __future__ import annotations
+
+import pytest
+
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.orchestrator.checks.edges import Interruption, Mode, Phase, Ways, at_most, with_outage
+
+S = 1_000_000_000
+CHANNEL = ChannelSpec(forward=LinkSpec(delay_ns=2 * S, rate_bps=1e6), reverse=LinkSpec(delay_ns=S // 2, rate_bps=1e6))
+
+
+def outage(mode: Mode, at_ns: int = 10 * S, ways: Ways = "both") -> list[tuple[float, bool, bool]]:
+    """When the links change, in s, and whether forward and reverse are up from then on."""
+    channel = with_outage(CHANNEL, Interruption(Phase(at_ns, "", 0), 60 * S, mode), ways)
+    assert channel.timeline is not None
+    return [(step.at_ns / 1e9, step.forward.up, step.reverse.up) for step in channel.timeline.steps]
+
+
+def test_an_outage_that_holds_begins_at_its_phase_and_ends_after_its_gap() -> None:
+    assert outage("hold") == [(10, False, False), (70, True, True)]
+
+
+def test_an_outage_that_drops_drops_what_entered_a_delay_before_it() -> None:
+    assert outage("drop") == [(8, False, True), (9.5, False, False), (70, True, True)]
+
+
+def test_an_outage_does_not_begin_before_the_launch() -> None:
+    assert outage("drop", S) == [(0, False, True), (0.5, False, False), (61, True, True)]
+
+
+@pytest.mark.parametrize(
+    ("ways", "steps"),
+    [("forward", [(8, False, True), (70, True, True)]), ("reverse", [(9.5, True, False), (70, True, True)])],
+)
+def test_an_outage_of_one_direction_leaves_the_other(ways: Ways, steps: list[tuple[float, bool, bool]]) -> None:
+    assert outage("drop", ways=ways) == steps
+
+
+@pytest.mark.parametrize("mode", ["drop", "hold"])
+def test_packets_of_an_outage_are_dropped_or_held(mode: Mode) -> None:
+    channel = with_outage(CHANNEL, Interruption(Phase(10 * S, "", 0), S, mode), "both")
+
+    assert channel.timeline is not None
+    assert channel.timeline.steps[-2].forward.while_down == mode
+
+
+@pytest.mark.parametrize(
+    ("count", "chosen"), [(1, [0]), (2, [0, 9]), (4, [0, 3, 6, 9]), (10, [*range(10)]), (99, [*range(10)])]
+)
+def test_phases_are_chosen_evenly_with_the_first_and_the_last(count: int, chosen: list[int]) -> None:
+    phases = [Phase(number, "", 0) for number in range(10)]
+
+    assert [phase.at_ns for phase in at_most(phases, count)] == chosen
