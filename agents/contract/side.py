@@ -255,7 +255,8 @@ class Side(Value):
             order = getattr(self, key)
             if order is not None and order.send is not None and not self.dialogue:
                 problem = "requires a dialogue, because only then does the program have a terminal"
-                raise Invalid(Mistake(problem, fix="add one, or use a signal", where=Place(key=(key, "send"))))
+                fix = f"add one, or {key} the program with a signal"
+                raise Invalid(Mistake(problem, fix=fix, where=Place(key=(key, "send"))))
         if (self.suspend is None) != (self.resume is None):
             given, missing = ("suspend", "resume") if self.suspend else ("resume", "suspend")
             raise Invalid(Mistake(f"is given without {missing}", "both or neither", where=Place(key=(given,))))
