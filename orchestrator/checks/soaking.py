@@ -118,9 +118,12 @@ Values = Mapping[str, Any]
 
 
 def read_transfers(results: Path) -> list[Values]:
-    """The lines that a life has written so far, as `orchestrator.run.life.Transfer` has them; [] without any."""
+    """The lines that a life has written so far, as `orchestrator.run.life.Transfer` has them; [] without any.
+
+    The last one is left out if it is not complete: the guest was ended while it wrote.
+    """
     try:
-        lines = (results / TRANSFERS).read_text().splitlines()
+        lines = (results / TRANSFERS).read_text().split("\n")[:-1]
     except FileNotFoundError:
         return []
     return [json.loads(line) for line in lines]

@@ -14,7 +14,7 @@ import typer
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import empty_directory, perform_cases
-from owlt.orchestrator.commands.usage import Guests, Implementation, Json, parsed
+from owlt.orchestrator.commands.usage import Guests, Implementation, Json, complete_channel, parsed
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -63,7 +63,11 @@ def edges(
     file_size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the file.")] = "20 kB",
     channel: Annotated[
         str | None,
-        typer.Option(metavar="CHANNEL", help="Channel without random effects; default: 250 ms and 1 Mbit/s each way."),
+        typer.Option(
+            metavar="CHANNEL",
+            help="Channel without random effects or a timeline; default: 250 ms and 1 Mbit/s each way.",
+            autocompletion=complete_channel,
+        ),
     ] = None,
     parameter: Annotated[
         list[str] | None,
@@ -98,8 +102,13 @@ def edges(
         raise OwltError(Mistake.of("--announce", problem, expected))
     size_bytes = parsed("--file-size", file_size, parse_size_bytes)
     gaps_ns = [parsed("--gap", text, parse_delay_ns) for text in gap or GAPS]
+    if min(gaps_ns) <= 0:
+        raise OwltError(Mistake.of("--gap", "is 0", "a time, such as 10 s"))
     modes: list[Literal["drop", "hold"] | None] = [None] if restart else [each.value for each in mode or Mode]
     link = calm_channel(channel)
+    if link.timeline is not None and not restart:
+        problem = f"{channel} has a timeline, which the outage would replace"
+        raise OwltError(Mistake.of("--channel", problem, "a channel without", "remove its timeline, or use --restart"))
     results = real_root(EDGES) / implementation.name if resume else empty_directory(EDGES, implementation.name)
     words = [name, "--direction", direction, "--file-size", file_size]
     words += [word for each in gap or () for word in ("--gap", each)]

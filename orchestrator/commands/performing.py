@@ -412,7 +412,8 @@ def empty_directory(parent: Path, name: str) -> Path:
 
 
 def perform_cases(printer: Printer, plan: Plan, results: Path, again: str, guests: int | None) -> Performed:
-    """Perform a plan whose runs may fail: what they show is not that. Ends the command if it is interrupted."""
+    """Perform a plan whose runs may fail: what they show is not that. Ends the command if it is interrupted, or if one
+    of its runs has no record."""
     from owlt.orchestrator.commands.progress import SweepProgress
     from owlt.orchestrator.sweep.campaign import Start, perform_plan
 
@@ -421,4 +422,7 @@ def perform_cases(printer: Printer, plan: Plan, results: Path, again: str, guest
     if performed.interrupted:
         printer.note(performed.summary)
         raise typer.Exit(INTERRUPTED_STATUS)
+    if performed.recorded < len(plan.runs):
+        printer.note(performed.summary)
+        raise typer.Exit(1)
     return performed

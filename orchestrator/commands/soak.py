@@ -79,8 +79,8 @@ def soak(
 
     In the virtual rig, on the exact clock: idle time costs nothing. What the programs leave on the hosts stays there,
     and is measured after each transfer: memory, open files, sockets, programs, files. The clocks start shortly before
-    the values at which counters of 32 bits wrap. The results stay in results/soaks/NAME; the captures only of transfers
-    that failed.
+    the values at which counters of 32 bits wrap. The results stay in results/soaks/NAME, those of a part of the life in
+    results/soaks/NAME-from-NUMBER; the captures only of transfers that failed.
 
     Exit status: 0 if all transfers are complete and nothing grows, 1 if not.
     """
@@ -113,7 +113,7 @@ def soak(
     plan = plan_transfers(implementation, link, channel or LOSSY, size_bytes, count)
     kernel = _kernel(plan)
     task = _task(plan, life, chosen, restart, kernel)
-    results = empty_directory(SOAKS, implementation.name)
+    results = empty_directory(SOAKS, implementation.name + (f"-from-{first}" if len(chosen) < count else ""))
     transfer = f"{file_size} over {channel or LOSSY_TEXT}, one every {every},"
     for line in _announcement(implementation, life, chosen, transfer, restart):
         printer.note(line)
@@ -148,7 +148,7 @@ def _parse_long_ns(text: str) -> int:
     """A duration that may be in days. Raises Invalid."""
     from owlt.inputs.quantities import parse_delay_ns
 
-    days = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *days?", text.strip())
+    days = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]+)?) *days?", text.strip())
     return round(float(days[1]) * 86_400e9) if days else parse_delay_ns(text, "30 days", ("min", "h", "days"))
 
 

@@ -379,7 +379,10 @@ class NearSession:
     def sendall(self, s: bytes, /) -> None:
         """Type into its terminal. Raises OSError once it has ended."""
         if self._out is not None:
-            self._out.write(s)
+            try:
+                self._out.write(s)
+            except ValueError:
+                raise OSError(errno.EIO, "its terminal is closed") from None
 
     def settimeout(self, timeout: float | None, /) -> None:
         """Without effect: only for the line of a shell (`read_group`), which it does not have."""

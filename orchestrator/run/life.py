@@ -158,7 +158,8 @@ class HostLife:
 
 def left_on_hosts(run_directories: dict[str, str]) -> dict[str, Left]:
     """What is on the sender and the receiver now, by role. Their processes are known by their network namespace: those
-    in a PID namespace of their own are confined programs, and another is the host's sshd, which sees its files."""
+    in a PID namespace of their own are confined programs; the first of the others is the process that holds the
+    host's namespaces, which sees its files."""
     roles = {namespace_file(role).stat().st_ino: role for role in ROLES}
     own = Path("/proc/self/ns/pid").readlink()
     confined: dict[str, list[Path]] = {role: [] for role in ROLES}
@@ -169,7 +170,7 @@ def left_on_hosts(run_directories: dict[str, str]) -> dict[str, Left]:
             if role is None:
                 continue
             if process.joinpath("ns/pid").readlink() == own:
-                host[role] = process
+                host.setdefault(role, process)
             else:
                 confined[role].append(process)
     return {role: _left(confined[role], host[role], run_directories[role]) for role in ROLES}

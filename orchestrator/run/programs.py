@@ -122,12 +122,18 @@ def restart(
 
 
 def announce_outages(channel: ChannelSpec, sides: Sides, began_s: float) -> Iterator[Intervention]:
-    """Suspend both sides when a link goes down, and resume them when both are up again; without end if the timeline
-    loops. `began_s`: when the timeline began, by the monotonic clock."""
+    """Suspend both sides when a link goes down, and resume them when both are up again; without end if outages repeat.
+    The end of an outage that began before the launch is not announced: nothing was suspended. `began_s`: when the
+    timeline began, by the monotonic clock."""
     were_up = all(link.up for link in channel.states[0].values())
+    is_suspended, unchanged = False, 0
     for moment in moments(channel):
         are_up = all(link.up for link in moment.links.values())
-        if are_up != were_up:
+        unchanged = unchanged + 1 if are_up == were_up else 0
+        if unchanged > len(channel.states):
+            return  # a whole turn of the loop without an outage
+        if are_up != were_up and are_up == is_suspended:
+            is_suspended = not is_suspended
             what = "resumed" if are_up else "suspended"
             act = partial(_order_all, "resume" if are_up else "suspend", sides)
             yield Intervention(began_s + moment.at_ns / 1e9, f"the sides were to be {what}", act)

@@ -108,7 +108,8 @@ def known_failure(implementation: Implementation, record: RunRecord) -> str:
     """
     if record.outcome not in NOT_DELIVERED or not (record.sender.command and record.receiver.command):
         return ""
-    has_aimed_losses = record.faults is not None and any(each.hits for each in record.faults.faults)
+    faults = record.faults.faults if record.faults is not None else []
+    has_aimed_losses = any(each.hits and each.action == "dropped" for each in faults)
     channel = (record.file_size_bytes, record.delay_ns / 1e9, 1.0 if has_aimed_losses else record.packet_error_rate)
     at = (record.reason_code, *channel, record.parameters)
     return next((limit.why for limit in implementation.known_limits if limit.covers(*at)), "")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import typer
 
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.orchestrator.checks.edges import Interruption, Mode, Phase, Ways, at_most, with_outage
+from owlt.orchestrator.commands.cli import app
+from owlt.orchestrator.errors import OwltError
 
 S = 1_000_000_000
 CHANNEL = ChannelSpec(forward=LinkSpec(delay_ns=2 * S, rate_bps=1e6), reverse=LinkSpec(delay_ns=S // 2, rate_bps=1e6))
@@ -53,3 +58,21 @@ def test_phases_are_chosen_evenly_with_the_first_and_the_last(count: int, chosen
     phases = [Phase(number, "", 0) for number in range(10)]
 
     assert [phase.at_ns for phase in at_most(phases, count)] == chosen
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(["--gap", "0 s"], "--gap: is 0"), (["--channel", "CHANNEL"], "has a timeline, which the outage would replace")],
+)
+def test_an_outage_that_cannot_be_added_to_the_channel_is_refused(
+    options: list[str], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "pass.yaml"
+    path.write_text(
+        "title: pass\nboth: {delay: 1 s, rate: 1 Mbit/s}\ntimeline: {steps: [{at: 9 s, both: {up: false}}]}\n"
+    )
+
+    with pytest.raises(OwltError, match=message):
+        typer.main.get_command(app)(
+            ["edges", "cfdp", *(str(path) if each == "CHANNEL" else each for each in options)], standalone_mode=False
+        )

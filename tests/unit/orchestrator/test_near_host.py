@@ -1,13 +1,14 @@
-"""Which files of a host on this machine are opened directly."""
+"""Which files of a host on this machine are opened directly, and what typing into a closed terminal does."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.rigs.namespaces import WRITING, open_below
+from owlt.orchestrator.rigs.namespaces import WRITING, NearSession, open_below
 
 
 @pytest.fixture
@@ -64,3 +65,13 @@ def test_what_is_no_regular_file_is_refused_and_leaves_nothing_open(base: Path, 
         open_below(str(base), str(base / "received.bin"), os.O_RDONLY)
 
     assert open_files() == before
+
+
+def test_typing_into_a_terminal_that_nobody_has_open_any_more_raises_an_oserror() -> None:
+    ours, theirs = os.openpty()
+    os.close(theirs)
+    session = NearSession(subprocess.Popen(["true"], start_new_session=True), os.fdopen(ours, "r+b", 0), None)
+
+    assert session.recv(1) == b""
+    with pytest.raises(OSError, match="its terminal is closed"):
+        session.sendall(b"quit\n")

@@ -20,9 +20,11 @@ from owlt.orchestrator.checks.soaking import (
     growth_of,
     passed_by,
     plan_life,
+    read_transfers,
     session_numbers,
 )
 from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.run.life import TRANSFERS
 
 HOUR_NS = 3600 * 10**9
 BEFORE_NS = 375_000_000
@@ -141,3 +143,9 @@ def test_a_finding_names_the_transfer_its_time_and_the_wrap_that_it_passes() -> 
     assert found[1].text == "sender: after 1 of 3 transfers this was left running: daemon"
     assert passed_by([sound, failed], UPTIME_WRAPS_NS["2^32 ms"]) is failed
     assert passed_by([sound], UPTIME_WRAPS_NS["2^32 ms"]) is None
+
+
+def test_a_line_that_the_guest_had_not_written_to_its_end_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / TRANSFERS).write_text('{"number": 1}\n{"number": 2}\n{"numb')
+
+    assert read_transfers(tmp_path) == [{"number": 1}, {"number": 2}]

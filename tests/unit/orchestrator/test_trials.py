@@ -484,9 +484,9 @@ def one_loss(outcome: Outcome, run: Path, **changes: Any) -> Trial:
     )
 
 
-def run_with_a_hit(directory: Path, outcome: Outcome, code: ReasonCode | None) -> Path:
-    """The directory of a run in which an aimed fault dropped a packet."""
-    faults = Faults(faults=[FaultCount(fault="packet #3", action="dropped", seen=3, hits=1)], hits=[])
+def run_with_a_hit(directory: Path, outcome: Outcome, code: ReasonCode | None, action: str = "dropped") -> Path:
+    """The directory of a run in which an aimed fault hit a packet."""
+    faults = Faults(faults=[FaultCount(fault="packet #3", action=action, seen=3, hits=1)], hits=[])
     (run,) = plan_of_cases("check", find_implementation("cfdp"), CHANNELS[CLEAN], 20_000, {"r3": ()}).runs
     place = directory / "run"
     place.mkdir()
@@ -518,6 +518,15 @@ def test_a_known_limit_explains_a_stall_after_an_aimed_loss(forgetful: Implement
     stalled, _ = after_losses(forgetful, tmp_path, one_loss(Outcome.TIMED_OUT, run))
 
     assert (stalled.level, "it never repeats" in stalled.text) == ("note", True)
+
+
+def test_a_known_limit_on_losses_does_not_explain_a_stall_after_an_aimed_delay(
+    forgetful: Implementation, tmp_path: Path
+) -> None:
+    run = run_with_a_hit(tmp_path, Outcome.TIMED_OUT, ReasonCode.TIME_LIMIT, action="delayed by 5 s")
+    stalled, _ = after_losses(forgetful, tmp_path, one_loss(Outcome.TIMED_OUT, run))
+
+    assert stalled.level == "bad"
 
 
 def test_a_suspect_run_with_a_loss_is_no_verdict(cfdp: Implementation, tmp_path: Path) -> None:
