@@ -212,7 +212,8 @@ def files_left(host: Host, run_dir: str, since_ns: int, known: Iterable[str]) ->
 
 
 def _as_seen(path: str, run_dir: str) -> str:
-    """A path as the side has it: in its run directory, /tmp or /dev/shm."""
-    suffix = next(suffix for suffix in reversed(_ROOMS) if path.startswith(f"{run_dir}{suffix}/"))
+    """A path as the side has it: in its run directory, /tmp or /dev/shm. What a side has put in place of one of these
+    keeps its path on the host."""
+    suffix = next((suffix for suffix in reversed(_ROOMS) if path.startswith(f"{run_dir}{suffix}/")), "")
     name = path.removeprefix(f"{run_dir}{suffix}/")
     return f"{_ROOMS[suffix]}/{name}" if suffix else name

@@ -131,7 +131,7 @@ def announce_outages(channel: ChannelSpec, sides: Sides, began_s: float) -> Iter
         are_up = all(link.up for link in moment.links.values())
         unchanged = unchanged + 1 if are_up == were_up else 0
         if unchanged > len(channel.states):
-            return  # a whole turn of the loop without an outage
+            return  # a whole turn of the loop without a change
         if are_up != were_up and are_up == is_suspended:
             is_suspended = not is_suspended
             what = "resumed" if are_up else "suspended"
