@@ -21,12 +21,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
+    clock = SuspendableClock() if choices.get("outages") == "announced" else time.monotonic
     # Imported late: a wrong option is answered at once, and the engine takes a tenth of a second to import.
     from owlt.agents.cfdp.receiving import Receiving
     from owlt.agents.cfdp.sending import Sending
 
     settings = Settings(**choices, over_ipv6=local.is_ipv6)
-    clock = SuspendableClock() if settings.outages == "announced" else time.monotonic
     party: Sending | Receiving
     with Endpoint(local, peer) as endpoint, ExitStack() as files:
         if side == "send":

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from owlt.agents.contract.implementation import ROLES, Role
 from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.protocols.messages import messages
+from owlt.captures.protocols.messages import Message, messages
 from owlt.emulator.channel.spec import ChannelSpec, Step, Timeline
 from owlt.inputs.quantities import format_delay
 from owlt.orchestrator.checks.fault_cases import DIRECTIONS, HOST_OF, Direction, sent_packets
@@ -26,18 +26,24 @@ State = Literal["continued", "restarted", "not ended", "gave up", "stuck", "corr
 DELIVERED: tuple[State, ...] = ("continued", "restarted")
 STATES: tuple[State, ...] = get_args(State)
 MEANINGS: Mapping[State, str] = {
-    "continued": "the file is delivered, and what had arrived before the outage is not all sent again",
-    "restarted": "the file is delivered, and as many packets are sent again as the whole transfer needs",
+    "continued": "the file is delivered, and what had arrived before is not all sent again",
+    "restarted": "the file is delivered, and as many bytes are sent after it as the whole transfer needs",
     "not ended": "the file is delivered, but a program had to be stopped that ends by itself without an interruption",
     "gave up": "a program ended, or reported a failure, without the file",
     "stuck": "the time limit passed without the file",
     "corrupt": "the receiver has another file",
-    "undecided": "the run is suspect or was aborted",
+    "undecided": "the run is suspect or was aborted, or the outage began after the packet of its phase",
 }
 FEWEST_ARRIVED = 2
 """Packets that have arrived before an outage after which a transfer can be said to restart."""
-EARLIER_NS = 1_000_000
+EARLIER_NS = 2_000_000
 """How long before its packet a phase is, at most."""
+STEP_NS = 140_000
+"""How late a step of a timeline comes on the clock exact, while no program is starting: changing the links takes so
+long. Outages are planned earlier by that."""
+
+
+_UNITS = ((3600 * 10**9, "h"), (60 * 10**9, "min"))
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ class Phase:
     at_ns: int
     event: str
     arrived: int
+    earlier_ns: int = EARLIER_NS
+    """How long before the event."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,8 @@ class Interruption:
     @property
     def kind(self) -> str:
         """What happens, without the phase: "outage of 1 h, packets dropped"."""
-        gap = format_delay(self.gap_ns)
+        unit_ns, unit = next(((ns, name) for ns, name in _UNITS if not self.gap_ns % ns), (0, ""))
+        gap = f"{self.gap_ns // unit_ns} {unit}" if unit_ns else format_delay(self.gap_ns)
         if self.host is not None:
             return f"the {self.host} restarts after {gap}"
         return f"outage of {gap}, packets {'dropped' if self.mode == 'drop' else 'held'}"
@@ -90,7 +99,7 @@ def phases_of(run: Path) -> list[Phase]:
     for at_ns, event, arrivals in sorted(events):
         if at_ns > before_ns:
             earlier_ns = min(EARLIER_NS, (at_ns - before_ns) // 2)
-            phases.append(Phase(at_ns - earlier_ns - launched_ns, event, arrived_packets))
+            phases.append(Phase(at_ns - earlier_ns - launched_ns, event, arrived_packets, earlier_ns))
         before_ns, arrived_packets = at_ns, arrived_packets + arrivals
     return phases
 
@@ -99,7 +108,8 @@ def with_outage(channel: ChannelSpec, interruption: Interruption, ways: Ways) ->
     """The channel with an outage, in these directions. If it drops packets, those in flight when it begins are dropped
     too: they have entered the link up to its delay before.
     """
-    begin_ns, end_ns = interruption.phase.at_ns, interruption.phase.at_ns + interruption.gap_ns
+    begin_ns = interruption.phase.at_ns - STEP_NS
+    end_ns = begin_ns + interruption.gap_ns
     directions: list[Direction] = [way for way in DIRECTIONS if ways in ("both", way)]
     begins: dict[Direction, int] = {
         way: max(begin_ns - (channel.link(way).delay_ns if interruption.mode == "drop" else 0), 0) for way in directions
@@ -132,23 +142,32 @@ class EdgeTrial:
 def trial_of(interruption: Interruption, run: Path, base: Path) -> EdgeTrial:
     """The trial of a recorded run; `base` is the one without an interruption. Raises OwltError, OSError."""
     record, plain = read_record(run), read_record(base)
-    sent = sum(packet.place.direction == "forward" for packet in sent_packets(base))
-    forward = [packet for packet in sent_packets(run) if packet.place.direction == "forward"] if record.session else []
+    needed, sent = _sent_by_sender(base), _sent_by_sender(run) if record.session else []
     back_ns = (record.started_at_ns or 0) + interruption.phase.at_ns + interruption.gap_ns
-    is_all_again = sum(packet.at_ns >= back_ns for packet in forward) >= sent
+    after_bytes = sum(message.payload_bytes for message in sent if message.time_ns >= back_ns)
+    is_all_again = after_bytes >= sum(message.payload_bytes for message in needed)
+    late_ns = int(record.timeline.get("latest_ns", 0))
+    doubts = [*record.suspect]
+    begins_at_launch = interruption.mode == "drop" and interruption.phase.at_ns <= record.delay_ns
+    if late_ns - STEP_NS >= interruption.phase.earlier_ns and not begins_at_launch:
+        doubts.append(f"a step of the outage came {late_ns / 1e6:.3f} ms late, after the packet of its phase")
+    is_again = is_all_again and interruption.phase.arrived >= FEWEST_ARRIVED
     return EdgeTrial(
         interruption,
-        _state_of(record, plain, is_all_again and interruption.phase.arrived >= FEWEST_ARRIVED),
-        "; ".join(filter(None, [record.reason, *record.suspect])),
+        "undecided" if doubts else _state_of(record, plain, is_again),
+        "; ".join(filter(None, [record.reason, *doubts])),
         _later_s(record, plain, interruption.gap_ns),
-        len(forward) - sent,
+        len(sent) - len(needed),
         run,
     )
 
 
+def _sent_by_sender(run: Path) -> list[Message]:
+    _, case = case_of_run(run)
+    return [each for each in messages(run / CAPTURES[0], case.session, case.dissector) if each.host == "sender"]
+
+
 def _state_of(record: RunRecord, plain: RunRecord, is_all_again: bool) -> State:
-    if record.suspect:
-        return "undecided"
     if record.outcome is Outcome.COMPLETED:
         did_not_end = any(getattr(record, role).stopped and not getattr(plain, role).stopped for role in ROLES)
         return "not ended" if did_not_end else "restarted" if is_all_again else "continued"

@@ -124,7 +124,7 @@ def edges(
     perform_cases(printer, plan, results / "0", again, guests)
     base = run_directory(results / "0", plan.runs[0].run_id)
     _require_delivered(base)
-    found = phases_of(base)
+    found = phases_of(base)[1 if announce else 0 :]  # before the first packet, the programs are still starting
     interruptions = [
         Interruption(phase, gap_ns, how, restart)
         for how in modes
@@ -203,8 +203,8 @@ def _lines(name: str, trials: Sequence[EdgeTrial], phases: int) -> list[str]:
     lines = [f"{name}: {len(trials)} runs, at {len(trials) // len(groups)} of {phases} phases of the transfer"]
     for kind, group in groups.items():
         counts = ", ".join(f"{count} {state}" for state, count in Counter(each.state for each in group).most_common())
-        latest = max((each.later_s for each in group if each.later_s is not None), default=None)
-        worst = "" if latest is None else f"; delivered up to {latest:.3f} s later than the interruption explains"
+        latest_s = max((each.later_s for each in group if each.later_s is not None), default=0.0)
+        worst = f"; delivered up to {latest_s:.3f} s later than the interruption explains" if latest_s >= 0.001 else ""
         lines.append(f"  {kind}: {counts}{worst}")
     return lines
 

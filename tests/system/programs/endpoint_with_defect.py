@@ -4,6 +4,7 @@ usage: endpoint_with_defect.py PACKAGE DEFECT ARGUMENTS...
 """
 
 import math
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -120,6 +121,12 @@ def no_transaction_65535() -> None:
     module.read_pdu = read
 
 
+def not_resumed() -> None:
+    """The endpoint ignores the command to resume: its transfer stays suspended in the next pass."""
+    clock = agent("endpoint.event_loop").SuspendableClock
+    clock._suspend = lambda self, *_: signal.sigwait({signal.SIGTERM})
+
+
 PLANTED: tuple[Callable[[], None], ...] = (
     metadata_not_requested,
     second_eof_opens_file,
@@ -132,6 +139,7 @@ PLANTED: tuple[Callable[[], None], ...] = (
     second_signal_refused,
     milliseconds_in_32_bits,
     no_transaction_65535,
+    not_resumed,
 )
 PACKAGE, DEFECT, *ARGUMENTS = sys.argv[1:]
 ({"none": nothing} | {plant.__name__.replace("_", "-"): plant for plant in PLANTED})[DEFECT]()

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
-from owlt.orchestrator.checks.edges import Interruption, Mode, Phase, Ways, at_most, with_outage
+from owlt.orchestrator.checks.edges import STEP_NS, Interruption, Mode, Phase, Ways, at_most, with_outage
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
 
@@ -18,7 +18,7 @@ CHANNEL = ChannelSpec(forward=LinkSpec(delay_ns=2 * S, rate_bps=1e6), reverse=Li
 
 def outage(mode: Mode, at_ns: int = 10 * S, ways: Ways = "both") -> list[tuple[float, bool, bool]]:
     """When the links change, in s, and whether forward and reverse are up from then on."""
-    channel = with_outage(CHANNEL, Interruption(Phase(at_ns, "", 0), 60 * S, mode), ways)
+    channel = with_outage(CHANNEL, Interruption(Phase(at_ns + STEP_NS, "", 0), 60 * S, mode), ways)
     assert channel.timeline is not None
     return [(step.at_ns / 1e9, step.forward.up, step.reverse.up) for step in channel.timeline.steps]
 
