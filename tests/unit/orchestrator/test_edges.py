@@ -1,4 +1,4 @@
-"""The edges of a pass: phases are chosen evenly, an outage drops what is in flight or holds what comes, and states."""
+"""The edges of a pass: phases are chosen evenly, and an outage drops what is in flight or holds what comes."""
 
 from __future__ import annotations
 
