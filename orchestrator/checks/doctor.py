@@ -39,12 +39,13 @@ class Requirement:
         return not self.found and not self.limits
 
 
+BY_HAND = "a rig by hand (owlt rig)"
 COMMANDS = [
     ("ip", "every rig", "apt-get install iproute2"),
     ("tc", "every rig", "apt-get install iproute2"),
     ("ethtool", "every rig", "apt-get install ethtool"),
-    ("sshd", "every rig", "apt-get install openssh-server"),
-    ("ssh-keygen", "every rig", "apt-get install openssh-client"),
+    ("sshd", BY_HAND, "apt-get install openssh-server"),
+    ("ssh-keygen", BY_HAND, "apt-get install openssh-client"),
     ("ldd", "the provenance of runs", "apt-get install libc-bin"),
     ("tcpdump", "captures", "apt-get install tcpdump"),
     ("tshark", "protocol messages and tests", "apt-get install tshark"),
@@ -72,7 +73,7 @@ def rig_requirements(rig: str) -> list[Requirement]:
 
 def missing_for_rig(rig: str) -> list[Requirement]:
     """The programs that are missing on this machine for any sweep on this rig."""
-    return [requirement for requirement in _rig_commands(rig) if not requirement.found]
+    return [each for each in _rig_commands(rig) if not each.found and each.needed_by != BY_HAND]
 
 
 def _rig_commands(rig: str) -> list[Requirement]:

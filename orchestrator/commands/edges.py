@@ -102,6 +102,10 @@ def edges(
         raise OwltError(Mistake.of("--announce", problem, expected))
     size_bytes = parsed("--file-size", file_size, parse_size_bytes)
     gaps_ns = [parsed("--gap", text, parse_delay_ns) for text in gap or GAPS]
+    if restart and (mode or direction != "both" or announce):
+        option = "--mode" if mode else "--announce" if announce else "--direction"
+        problem, expected = f"got {option} with --restart", "one of them: the link stays while a host restarts"
+        raise OwltError(Mistake.of("--restart", problem, expected))
     if min(gaps_ns) <= 0:
         raise OwltError(Mistake.of("--gap", "is 0", "a time, such as 10 s"))
     modes: list[Literal["drop", "hold"] | None] = [None] if restart else [each.value for each in mode or Mode]

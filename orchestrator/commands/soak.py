@@ -29,7 +29,7 @@ PAGE, FIGURE = "index.html", "soak.svg"
 INTERRUPTED = "it was interrupted"
 MOST_FAILED = 10
 """Number of failed transfers after which a life ends."""
-QUIET_TRANSFER_S, QUIET_DAY_S = 0.35, 0.2
+QUIET_TRANSFER_S, QUIET_DAY_S = 0.6, 0.2
 """What a transfer of a small file and a day without one take on a core that has nothing else to do."""
 HANGS_S = 300.0
 """How long the guest may be silent in wall time: it passes 49.7 days of idle time in ten seconds."""

@@ -193,12 +193,12 @@ _ROOMS = {"": "", ".room/tmp": "/tmp", ".room/shm": "/dev/shm"}
 
 
 def files_left(host: Host, run_dir: str, since_ns: int, known: Iterable[str]) -> list[str]:
-    """The files in the run directory, /tmp and /dev/shm of a side that were changed after a time, in ns since 1970.
+    """The files in the run directory, /tmp and /dev/shm of a side whose status changed after a time, in ns since 1970.
 
     Each with its name and size, without the `known` ones, which are named by their paths below the run directory.
     """
     places = [f"{run_dir}{suffix}" for suffix in _ROOMS]
-    listed = host.run(["find", *places, "!", "-type", "d", "-printf", "%T@ %s %p\\0"])
+    listed = host.run(["find", *places, "!", "-type", "d", "-printf", "%C@ %s %p\\0"])
     if listed.exit_status == FLOODED:
         return ["more files than can be listed"]
     left, skipped = [], {f"{run_dir}/{name}" for name in known}

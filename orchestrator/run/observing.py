@@ -100,7 +100,7 @@ def _refusals(host: Host) -> dict[str, int]:
     }
 
 
-SOCKET_TABLES = tuple(f"/proc/net/{kind}{version}" for kind in ("udp", "tcp") for version in ("", "6"))
+SOCKET_TABLES = ("udp", "udp6", "tcp", "tcp6")
 TCP_STATES = {
     "01": "ESTABLISHED",
     "02": "SYN_SENT",
@@ -127,7 +127,7 @@ def read_sockets(rig: Rig) -> Sockets:
 
 def _sockets(host: Host) -> list[str]:
     found, kind = [], ""
-    for line in host.run(["cat", *SOCKET_TABLES]).stdout.decode(errors="replace").splitlines():
+    for line in host.network_tables(*SOCKET_TABLES).splitlines():
         if "local_address" in line:  # the first line of a table; only that of UDP ends with drops
             kind = "udp" if line.split()[-1] == "drops" else "tcp"
         elif (socket := _SOCKET.match(line)) and (kind == "udp" or socket[2] in TCP_STATES):

@@ -61,10 +61,18 @@ def launch(
             sides.specified[role], sides.programs[role] = side, staying.program
             continue
         else:
+            _require_good_end(role, staying)
             staying.program = _start(role, staged, rig, staying.logs / role, sides)
         if role == first and side.ready is not None:
             host = {"sender": rig.sender, "receiver": rig.receiver}[role].host
             _wait_until_ready(role, side.ready, staged.implementations[role], sides, host, staged.paths[role])
+
+
+def _require_good_end(role: Role, staying: Living) -> None:
+    """Raise Ended if a program that serves several runs has ended badly since the last of them."""
+    program, staying.program = staying.program, None
+    if program is not None and program.wait(0) != 0:
+        raise Ended(Outcome.FAILED, ReasonCode.EXITED, f"since the last transfer, {how_it_ended(role, program)}")
 
 
 def _start(role: Role, staged: Staged, rig: Rig, logs: Path, sides: Sides, undo: ExitStack | None = None) -> Program:
@@ -109,15 +117,17 @@ def restart(
     at_s = time.monotonic() + planned.at / 1e9
 
     def kill() -> None:
-        sides.restarting.add(role)
-        sides.programs[role].stop("KILL")
+        if sides.programs[role].running:  # a host that restarts later has no transfer to repeat
+            sides.restarting.add(role)
+            sides.programs[role].stop("KILL")
 
     def start() -> None:
-        _start(role, staged, rig, directory / f"{role}-restarted", sides, undo)
-        sides.restarting.discard(role)
+        if role in sides.restarting:
+            _start(role, staged, rig, directory / f"{role}-restarted", sides, undo)
+            sides.restarting.discard(role)
 
     killed = Intervention(at_s, f"the {role} was to be killed", kill, is_needed=True)
-    started = Intervention(at_s + planned.after / 1e9, f"the {role} was to be started again", start, is_needed=True)
+    started = Intervention(at_s + planned.after / 1e9, f"the {role} was to be started again", start)
     return [killed, started]
 
 

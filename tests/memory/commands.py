@@ -147,7 +147,7 @@ def _free_blocks(host: MemoryHost, paths: Sequence[str]) -> Completed:
 
 
 def find(host: MemoryHost, arguments: Sequence[str]) -> Completed:
-    """find DIRECTORY... -type f -printf FORMAT, or ! -type d, with %P, %p, %s and %T@."""
+    """find DIRECTORY... -type f -printf FORMAT, or ! -type d, with %P, %p, %s and %C@."""
     split = next((at for at, word in enumerate(arguments) if word in ("-type", "!")), 0)
     directories, tests, form = arguments[:split], list(arguments[split:-2]), arguments[-1]
     if not directories or tests not in (["-type", "f"], ["!", "-type", "d"]) or arguments[-2] != "-printf":
@@ -160,9 +160,9 @@ def find(host: MemoryHost, arguments: Sequence[str]) -> Completed:
         for path in host.files.below(directory):
             entry = host.files.entry(path)
             values = {"P": str(PurePosixPath(path).relative_to(directory)), "p": path, "s": str(entry.size_bytes)}
-            values["T@"] = f"{(entry.changed_at_ns or 0) / 1e9:.9f}"
+            values["C@"] = f"{(entry.changed_at_ns or 0) / 1e9:.9f}"
             text = form.replace("\\n", "\n").replace("\\0", "\0")
-            output += re.sub("%(T@|.)", lambda match, values=values: values[match[1]], text)  # type: ignore[misc]
+            output += re.sub("%(C@|.)", lambda match, values=values: values[match[1]], text)  # type: ignore[misc]
     return Completed(1 if problems else 0, output.encode(), problems.encode())
 
 
