@@ -75,7 +75,7 @@ def _draw_left(axes: Axes, at: Any, transfers: Sequence[Mapping[str, Any]]) -> N
         axes.plot(at[known], values, color=SERIES[place], linewidth=1.2, label=f"{role}: {words}")
     axes.set_ylabel("left after the transfer (MB)")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize=8)
     _plain(axes)
 
 
