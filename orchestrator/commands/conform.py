@@ -143,10 +143,10 @@ def _write(name: str, suite: Suite, findings: list[Finding], results: Path, agai
         new_environment()
         .get_template("conformance.html")
         .render(
-            implementation=name,
+            title=f"{name}: {suite.title}",
+            lines=[_summary(findings)],
             suite=suite,
             findings=findings,
-            summary=_summary(findings),
             open_cases=open_cases,
             file_size=format_size(suite.file_size),
             channel=PLAIN_CHANNEL_TEXT,
