@@ -172,7 +172,6 @@ class Implementation(Value):
     session_number: Annotated[
         SessionNumber | None,
         Field(
-            exclude=True,  # only a soak counts sessions, and its plan has the numbers
             description="the parameter by which `owlt soak` numbers the transfers; default: they are not numbered",
         ),
     ] = None
