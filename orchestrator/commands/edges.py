@@ -14,7 +14,15 @@ import typer
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import empty_directory, perform_cases
-from owlt.orchestrator.commands.usage import Guests, Implementation, Json, complete_channel, parsed
+from owlt.orchestrator.commands.usage import (
+    CalmChannel,
+    ChangedParameters,
+    FileSize,
+    Guests,
+    Implementation,
+    Json,
+    parsed,
+)
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -47,9 +55,7 @@ def edges(
         list[Mode] | None,
         typer.Option(help="Packets in an outage are dropped, or held until its end; may be repeated; default: both."),
     ] = None,
-    direction: Annotated[
-        Literal["both", "forward", "reverse"], typer.Option(help="Direction of the outage; default: both.")
-    ] = "both",
+    direction: Annotated[Literal["both", "forward", "reverse"], typer.Option(help="Direction of the outage.")] = "both",
     restart: Annotated[
         Literal["sender", "receiver"] | None,
         typer.Option(help="Instead of an outage: the program of this host is killed and started again."),
@@ -60,19 +66,9 @@ def edges(
     phases: Annotated[
         int | None, typer.Option(min=1, metavar="COUNT", help="Most phases, evenly chosen; default: all.")
     ] = None,
-    file_size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the file.")] = "20 kB",
-    channel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHANNEL",
-            help="Channel without random effects or a timeline; default: 250 ms and 1 Mbit/s each way.",
-            autocompletion=complete_channel,
-        ),
-    ] = None,
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Change a parameter of the profile; may be repeated."),
-    ] = None,
+    file_size: FileSize = "20 kB",
+    channel: CalmChannel = None,
+    parameter: ChangedParameters = None,
     resume: Annotated[bool, typer.Option(help="Continue with what is in the results directory.")] = False,
     guests: Guests = None,
     as_json: Json = False,

@@ -12,7 +12,15 @@ import typer
 
 from owlt.orchestrator.commands.output import Printer, verbosity
 from owlt.orchestrator.commands.performing import empty_directory
-from owlt.orchestrator.commands.usage import Guests, Implementation, Json, add_command, complete_implementation, new_app
+from owlt.orchestrator.commands.usage import (
+    ChangedParameters,
+    Guests,
+    Implementation,
+    Json,
+    add_command,
+    complete_implementation,
+    new_app,
+)
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 
 if TYPE_CHECKING:
@@ -81,10 +89,7 @@ def show_implementation(name: Implementation, as_json: Json = False) -> None:
 @add_command(implementations_app, "check")
 def check_implementation(
     name: Implementation,
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Change a parameter of the profile; may be repeated."),
-    ] = None,
+    parameter: ChangedParameters = None,
     guests: Guests = None,
     as_json: Json = False,
 ) -> None:

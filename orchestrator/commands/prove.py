@@ -12,7 +12,15 @@ import typer
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import empty_directory, perform_cases
-from owlt.orchestrator.commands.usage import Guests, Implementation, Json, complete_channel, parsed
+from owlt.orchestrator.commands.usage import (
+    CalmChannel,
+    ChangedParameters,
+    FileSize,
+    Guests,
+    Implementation,
+    Json,
+    parsed,
+)
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -43,19 +51,9 @@ def prove(
         str | None,
         typer.Option(metavar="TIME", help=f"Delay of a packet, past a timer; default: {DELAY_RTTS} round trips."),
     ] = None,
-    file_size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the file.")] = "20 kB",
-    channel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHANNEL",
-            help="Channel without random effects; default: 250 ms and 1 Mbit/s each way.",
-            autocompletion=complete_channel,
-        ),
-    ] = None,
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Change a parameter of the profile; may be repeated."),
-    ] = None,
+    file_size: FileSize = "20 kB",
+    channel: CalmChannel = None,
+    parameter: ChangedParameters = None,
     resume: Annotated[bool, typer.Option(help="Continue the proof that is in the results directory.")] = False,
     guests: Guests = None,
     as_json: Json = False,

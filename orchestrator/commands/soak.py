@@ -13,7 +13,7 @@ import typer
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import empty_directory
-from owlt.orchestrator.commands.usage import Implementation, Json, complete_channel, parsed
+from owlt.orchestrator.commands.usage import ChangedParameters, FileSize, Implementation, Json, complete_channel, parsed
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.errors import Missing, OwltError
 
@@ -51,7 +51,7 @@ def soak(
             "or none; may be repeated; default: all that fit into the duration.",
         ),
     ] = None,
-    file_size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the file.")] = "20 kB",
+    file_size: FileSize = "20 kB",
     channel: Annotated[
         str | None,
         typer.Option(
@@ -60,10 +60,7 @@ def soak(
             autocompletion=complete_channel,
         ),
     ] = None,
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Change a parameter of the profile; may be repeated."),
-    ] = None,
+    parameter: ChangedParameters = None,
     restart: Annotated[
         bool, typer.Option("--restart", help="Start both programs for each transfer, also one that serves several.")
     ] = False,
