@@ -62,7 +62,11 @@ def test_the_table_has_the_arguments_of_each_command() -> None:
     documented = [cell.strip("`") for cell, _ in rows("Commands", 2)]
     given = []
     for words, command in COMMANDS.items():
-        usage = command.collect_usage_pieces(typer.Context(command)) if words != "owlt emulator serve" else []
+        usage = (
+            command.collect_usage_pieces(typer.Context(command, help_option_names=["-h", "--help"]))
+            if words != "owlt emulator serve"
+            else []
+        )
         given.append(" ".join([words, *(piece for piece in usage if piece != "[OPTIONS]")]))
 
     assert [text.replace("DIRECTION KEY=VALUE...", "[DIRECTION] [KEY=VALUE...]") for text in documented] == given
