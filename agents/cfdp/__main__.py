@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
-    clock = SuspendableClock() if choices.get("outages") == "announced" else time.monotonic
+    clock = SuspendableClock() if choices.get("outages") == "announced" else None
     # Imported late: a wrong option is answered at once, and the engine takes a tenth of a second to import.
     from owlt.agents.cfdp.receiving import Receiving
     from owlt.agents.cfdp.sending import Sending
@@ -32,7 +32,7 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
         if side == "send":
             party = Sending(path, settings)
         else:
-            party = files.enter_context(Receiving(path, settings, clock()))
+            party = files.enter_context(Receiving(path, settings, (clock or time.monotonic)()))
             print(f"listening on {local}", flush=True)
         return converse(party, endpoint, Pacer(settings.rate_bps, local.is_ipv6), clock)
 

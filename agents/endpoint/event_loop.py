@@ -125,14 +125,15 @@ class SuspendableClock:
         self._suspended_s += time.monotonic() - begin_s
 
 
-def converse(party: Party, endpoint: Endpoint, pacer: Pacer, clock: Callable[[], float] = time.monotonic) -> str:
-    """Run one side to its end. Returns the counters of the party and of its endpoint, in one line.
+def converse(party: Party, endpoint: Endpoint, pacer: Pacer, clock: Callable[[], float] | None = None) -> str:
+    """Run one side to its end. Returns the counters of the party and of its endpoint, in one line. The default of
+    `clock` is the monotonic clock.
 
     Raises:
         Failed: if the party fails, with the counters of the endpoint after its reason.
     """
     try:
-        _run(party, endpoint, pacer, clock)
+        _run(party, endpoint, pacer, clock or time.monotonic)
     except Failed as failure:
         raise Failed(f"{failure} {_facts(endpoint)}") from failure
     return f"{party.facts()} {_facts(endpoint)}"
