@@ -74,7 +74,6 @@ def kinds_of_local_rig() -> dict[str, Kind]:
         "orchestrator": lambda process: "run" in process.command[2:3],
         "worker": lambda process: "owlt.orchestrator.run" in process.command,
         "emulator": lambda process: process.command[1:3] == ("-m", "owlt.emulator"),
-        "sshd": lambda process: bool(process.command) and Path(process.command[0].split(":")[0]).name == "sshd",
     }
 
 
