@@ -28,7 +28,7 @@ mounted=$(findmnt -nlo TARGET)
 mount -t tmpfs -o mode=755,size=1m owlt-root /dev
 cd /dev
 mknod -m 666 null c 1 3
-mkdir -p dev proc sys run/lock tmp var/tmp var/log var/lib var/cache root home
+mkdir -p dev proc sys run/sshd run/lock tmp var/tmp var/log var/lib var/cache var/empty/sshd root home
 ln -s /run var/run
 ln -s /run/lock var/lock
 mount --rbind /proc proc
