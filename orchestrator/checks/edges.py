@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from owlt.agents.contract.implementation import ROLES, Role
 from owlt.captures.accounting.derived_files import CAPTURES
@@ -24,7 +24,6 @@ Mode = Literal["drop", "hold"]
 Ways = Literal["both", "forward", "reverse"]
 State = Literal["continued", "restarted", "not ended", "gave up", "stuck", "corrupt", "undecided"]
 DELIVERED: tuple[State, ...] = ("continued", "restarted")
-STATES: tuple[State, ...] = get_args(State)
 MEANINGS: Mapping[State, str] = {
     "continued": "the file is delivered, and what had arrived before is not all sent again",
     "restarted": "the file is delivered, and as many bytes are sent after it as the whole transfer needs",
@@ -35,14 +34,12 @@ MEANINGS: Mapping[State, str] = {
     "undecided": "the run is suspect or was aborted, or the outage began after the packet of its phase",
 }
 FEWEST_ARRIVED = 2
-"""Packets that have arrived before an outage after which a transfer can be said to restart."""
+"""Packets of the sender that must have arrived before an outage if a transfer is to count as restarted."""
 EARLIER_NS = 2_000_000
 """How long before its packet a phase is, at most."""
 STEP_NS = 140_000
 """How late a step of a timeline comes on the clock exact, while no program is starting: changing the links takes so
 long. Outages are planned earlier by that."""
-
-
 _UNITS = ((3600 * 10**9, "h"), (60 * 10**9, "min"))
 
 
@@ -83,10 +80,9 @@ def phases_of(run: Path) -> list[Phase]:
 
     Packets that are sent or arrive at the same time make one phase. Raises OwltError without its captures, OSError.
     """
-    record = read_record(run)
+    record, case = case_of_run(run)
     launched_ns = record.started_at_ns or 0
     events = [(packet.at_ns, f"{packet.text} is sent", 0) for packet in sent_packets(run)]
-    _, case = case_of_run(run)
     for direction, capture in zip(DIRECTIONS, reversed(CAPTURES), strict=True):
         host = HOST_OF[direction]
         arrived = [each for each in messages(run / capture, case.session, case.dissector) if each.host == host]
@@ -139,25 +135,39 @@ class EdgeTrial:
     run: Path
 
 
-def trial_of(interruption: Interruption, run: Path, base: Path) -> EdgeTrial:
-    """The trial of a recorded run; `base` is the one without an interruption. Raises OwltError, OSError."""
-    record, plain = read_record(run), read_record(base)
-    needed, sent = _sent_by_sender(base), _sent_by_sender(run) if record.session else []
+@dataclass(frozen=True)
+class PlainRun:
+    """The run without an interruption, with which all others are compared: its record, and what the sender sent."""
+
+    record: RunRecord
+    packets: int
+    payload_bytes: int
+
+    @classmethod
+    def of(cls, run: Path) -> PlainRun:
+        """Raises OwltError without its captures, OSError."""
+        sent = _sent_by_sender(run)
+        return cls(read_record(run), len(sent), sum(message.payload_bytes for message in sent))
+
+
+def trial_of(interruption: Interruption, run: Path, plain: PlainRun) -> EdgeTrial:
+    """The trial of a recorded run. Raises OwltError, OSError."""
+    record = read_record(run)
+    sent = _sent_by_sender(run) if record.session else []
     back_ns = (record.started_at_ns or 0) + interruption.phase.at_ns + interruption.gap_ns
     after_bytes = sum(message.payload_bytes for message in sent if message.time_ns >= back_ns)
-    is_all_again = after_bytes >= sum(message.payload_bytes for message in needed)
+    is_again = after_bytes >= plain.payload_bytes and interruption.phase.arrived >= FEWEST_ARRIVED
     late_ns = int(record.timeline.get("latest_ns", 0))
     doubts = [*record.suspect]
     begins_at_launch = interruption.mode == "drop" and interruption.phase.at_ns <= record.delay_ns
     if late_ns - STEP_NS >= interruption.phase.earlier_ns and not begins_at_launch:
         doubts.append(f"a step of the outage came {late_ns / 1e6:.3f} ms late, after the packet of its phase")
-    is_again = is_all_again and interruption.phase.arrived >= FEWEST_ARRIVED
     return EdgeTrial(
         interruption,
-        "undecided" if doubts else _state_of(record, plain, is_again),
+        "undecided" if doubts else _state_of(record, plain.record, is_again),
         "; ".join(filter(None, [record.reason, *doubts])),
-        _later_s(record, plain, interruption.gap_ns),
-        len(sent) - len(needed),
+        _later_s(record, plain.record, interruption.gap_ns),
+        len(sent) - plain.packets,
         run,
     )
 

@@ -21,6 +21,7 @@ from owlt.orchestrator.commands.usage import (
     Guests,
     Implementation,
     Json,
+    option_words,
     parsed,
 )
 from owlt.orchestrator.errors import OwltError
@@ -82,7 +83,7 @@ def edges(
     Exit status: 0 if the file is delivered in every case, 1 if not.
     """
     from owlt.inputs.quantities import parse_delay_ns, parse_size_bytes
-    from owlt.orchestrator.checks.edges import DELIVERED, Interruption, at_most, phases_of, trial_of
+    from owlt.orchestrator.checks.edges import DELIVERED, Interruption, PlainRun, at_most, phases_of, trial_of
     from owlt.orchestrator.checks.fault_cases import plan_over
     from owlt.orchestrator.commands.implementations import with_parameters
     from owlt.orchestrator.commands.prove import calm_channel, require_repeatable
@@ -111,13 +112,13 @@ def edges(
         raise OwltError(Mistake.of("--channel", problem, "a channel without", "remove its timeline, or use --restart"))
     results = real_root(EDGES) / implementation.name if resume else empty_directory(EDGES, implementation.name)
     words = [name, "--direction", direction, "--file-size", file_size]
-    words += [word for each in gap or () for word in ("--gap", each)]
-    words += [word for each in mode or () for word in ("--mode", each.value)]
+    words += option_words("--gap", gap)
+    words += option_words("--mode", mode)
     words += ["--restart", restart] if restart else []
     words += ["--announce"] if announce else []
     words += ["--phases", str(phases)] if phases else []
     words += ["--channel", channel] if channel else []
-    words += [word for each in parameter or () for word in ("--parameter", each)]
+    words += option_words("--parameter", parameter)
     again = shlex.join(["owlt", "edges", *words, "--resume"])
     title = f"edges-{implementation.name}"
     plan = plan_over(title, implementation, {"none": link}, size_bytes, announce_outages=announce)
@@ -139,7 +140,8 @@ def edges(
     plan = plan_over(title, implementation, channels, size_bytes, restarts=restarts, announce_outages=announce)
     perform_cases(printer, plan, results / "1", again, guests)
     runs = {run.permutation.channel_name: run_directory(results / "1", run.run_id) for run in plan.runs}
-    trials = [trial_of(interruption, runs[case], base) for case, interruption in cases.items()]
+    plain = PlainRun.of(base)
+    trials = [trial_of(interruption, runs[case], plain) for case, interruption in cases.items()]
     lines = _lines(implementation.name, trials, len(found))
     page = _write_page(implementation.name, lines, trials, results, file_size, channel, direction)
     printer.json(

@@ -20,6 +20,7 @@ from owlt.orchestrator.commands.usage import (
     add_command,
     complete_implementation,
     new_app,
+    option_words,
 )
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 
@@ -108,7 +109,7 @@ def check_implementation(
     printer = Printer(as_json)
     implementation = with_parameters(find_implementation(name), parameter or [])
     results = empty_directory(CHECKS, implementation.name)
-    again = _typed("check", [name, *(word for each in parameter or [] for word in ("--parameter", each))], guests)
+    again = _typed("check", [name, *option_words("--parameter", parameter)], guests)
     is_repeatable = best_clock(implementation) == "exact" and not implementation.not_repeatable
     repeated = results / REPEATED if is_repeatable else None
     summary = _perform(printer, check_plan(implementation), results, guests, again)

@@ -15,7 +15,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import Guests, LabRigOption, MakeReport, parse_for_s, parsed
+from owlt.orchestrator.commands.usage import Guests, LabRigOption, MakeReport, option_words, parse_for_s, parsed
 from owlt.orchestrator.ending import INTERRUPTED_STATUS, outlasting_readers
 from owlt.orchestrator.errors import Missing, OwltError
 
@@ -167,7 +167,7 @@ class Selected:
     @property
     def words(self) -> list[str]:
         """These options as words of a command line."""
-        words = [word for name in self.only or () for word in ("--only", name)]
+        words = option_words("--only", self.only)
         return [*words, *(["--shard", self.shard] if self.shard else [])]
 
     def selection(self, plan: Plan) -> Selection | None:

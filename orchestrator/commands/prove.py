@@ -19,6 +19,7 @@ from owlt.orchestrator.commands.usage import (
     Guests,
     Implementation,
     Json,
+    option_words,
     parsed,
 )
 from owlt.orchestrator.errors import OwltError
@@ -83,7 +84,7 @@ def prove(
     words += ["--faults", faults] if faults != "drop" else []
     words += ["--delay", delay] if delay else []
     words += ["--channel", channel] if channel else []
-    words += [word for each in parameter or [] for word in ("--parameter", each)]
+    words += option_words("--parameter", parameter)
     again = shlex.join(["owlt", "prove", *words, "--resume"])
     trials: list[Trial] = []
     base: Trial | None = None

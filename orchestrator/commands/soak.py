@@ -13,7 +13,15 @@ import typer
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import empty_directory
-from owlt.orchestrator.commands.usage import ChangedParameters, FileSize, Implementation, Json, complete_channel, parsed
+from owlt.orchestrator.commands.usage import (
+    ChangedParameters,
+    FileSize,
+    Implementation,
+    Json,
+    complete_channel,
+    option_words,
+    parsed,
+)
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.errors import Missing, OwltError
 
@@ -122,9 +130,9 @@ def soak(
     done = read_transfers(results)
     findings, changes = findings_of(done, life, results), growths(done)
     words = [name, "--for", duration, "--every", every, "--file-size", file_size]
-    words += [word for wrap in start or [] for word in ("--start", wrap)]
+    words += option_words("--start", start)
     words += [*(["--channel", channel] if channel else []), *(["--restart"] if restart else [])]
-    words += [word for each in parameter or [] for word in ("--parameter", each)]
+    words += option_words("--parameter", parameter)
     again = shlex.join(["owlt", "soak", *words])
     lines = _lines(
         implementation.name, done, len(chosen), life, findings, wall_s, again, why_ended, changes[0].is_tested

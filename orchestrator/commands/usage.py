@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -228,6 +228,11 @@ RIGS = ("local", "virtual")
 def complete_sweep(incomplete: str) -> list[str]:
     """The sweeps whose names begin so."""
     return profile_names("sweeps", incomplete)
+
+
+def option_words(option: str, values: Iterable[str] | None) -> list[str]:
+    """An option with each of its values, as words of a command line; [] without values."""
+    return [word for value in values or () for word in (option, value)]
 
 
 def complete_channel(incomplete: str) -> list[str]:

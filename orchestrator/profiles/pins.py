@@ -97,7 +97,7 @@ COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-depende
 JAR = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version><classifier>{}</classifier>
 <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
 """
-PROJECT = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+PROJECT = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>owlt</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
 <dependencies>
 {}</dependencies></project>
