@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.captures.accounting.pairs import PAIRS, load_pairs
 from owlt.captures.accounting.summary import CaptureSummary, load_summary, read_both
 from owlt.captures.frames.columns import by_time
 from owlt.captures.matches.delivery import INTACT
@@ -40,13 +41,17 @@ _RANDOM = (
 def losses_of(run: Path) -> Hits:
     """The packets of a run that did not arrive, or arrived damaged, in the order in which they were sent.
 
-    Raises OwltError for a run without captures, or whose packets a queue or an MTU dropped: these are not numbered as
-    faults number them. OSError.
+    Raises OwltError for a run without captures, with cut captures whose stored pairs are missing, or whose packets a
+    queue or an MTU dropped: these are not numbered as faults number them. OSError.
     """
     _, case = case_of_run(run)
     summary = load_summary(run)
     _require_no_drops(run, summary)
-    crossing = match_captures(*read_both(*(run / capture for capture in CAPTURES)), case.session)
+    both = read_both(*(run / capture for capture in CAPTURES))
+    crossing = load_pairs(run, *both, case.session) or match_captures(*both, case.session)
+    if any(way.delivery.was_cut for way in crossing.ways):
+        problem = f"{PAIRS} is missing or damaged, and captures cut to headers do not show which packets were damaged"
+        raise OwltError(Mistake(problem, "the run as it was recorded", where=InFile(str(run))))
     found: list[tuple[int, Place]] = []
     for direction, way in zip(DIRECTIONS, crossing.ways, strict=True):
         delivery = way.delivery

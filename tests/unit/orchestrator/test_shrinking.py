@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.checks.fault_cases import Hit, Hits, Place
-from owlt.orchestrator.checks.shrinking import shrink, without_random_effects
+from owlt.orchestrator.checks.shrinking import losses_of, shrink, without_random_effects
+from owlt.orchestrator.errors import OwltError
+from tests.unit.orchestrator.runs_with_losses import DAMAGED, LOST, run_with_losses
 
 LOSSES: Hits = tuple(Hit(Place("forward", number)) for number in range(1, 17))
 
@@ -77,3 +80,18 @@ def test_a_channel_without_random_effects_keeps_delay_rate_and_timeline(errors: 
 
     assert noisy != calm
     assert without_random_effects(noisy) == calm
+
+
+@pytest.mark.parametrize("is_cut", [False, True], ids=["complete", "cut"])
+def test_losses_are_packets_that_were_lost_or_damaged_also_behind_the_headers(tmp_path: Path, is_cut: bool) -> None:
+    run = run_with_losses(tmp_path, is_cut)
+
+    assert [hit.place for hit in losses_of(run)] == [Place("forward", number) for number in sorted((LOST, DAMAGED))]
+
+
+def test_without_its_pairs_a_cut_run_has_no_known_losses(tmp_path: Path) -> None:
+    run = run_with_losses(tmp_path, is_cut=True)
+    (run / "pairs.json").unlink()
+
+    with pytest.raises(OwltError, match=r"pairs\.json is missing or damaged, and captures cut to headers do not show"):
+        losses_of(run)
