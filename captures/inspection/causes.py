@@ -1,0 +1,137 @@
+"""The parts of a session's critical path, put together by their cause, the largest first.
+
+A cause is what somebody could change: a timer, a wait, round trips before the data, round trips of recovery, a queue, a
+slow return link. What the channel takes for any protocol is the cause of nothing: the transmission of the file, one
+propagation to the receiver, and one back for its last message.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from owlt.captures.frames.session import Host
+from owlt.captures.inspection.critical_path import WAITS, CriticalPath, Part, Phase, is_lost
+
+What = Literal["timer", "waiting", "round trips", "queueing", "serialization", "in the channel", "processing"]
+_ALIKE = 1.02
+"""Waits of one host, before messages of one name, are one cause if the next longer one is at most so much longer."""
+LEAST_SHARE = 0.005
+"""The share of the session that a cause takes at least, to be one."""
+_WAYS: tuple[str, ...] = ("propagation", "in the channel")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause of the session's time, and the parts that it took, `total_ns` in all.
+
+    Of timers and waits, `count` is how many there were, `host` who waited and `message` what it sent then; of round
+    trips, `count` is how often a packet crossed the channel, in this phase, `host` who sent the first of them and
+    `message` their names; of the rest, `host` is whose packets took the time. `lost` are the lost packets that may be
+    the reason (indices of rungs).
+    """
+
+    what: What
+    host: Host
+    phase: Phase
+    message: str
+    count: int
+    total_ns: int
+    parts: tuple[Part, ...]
+    lost: tuple[int, ...] = ()
+
+
+def causes(path: CriticalPath) -> list[Cause]:
+    """The causes of the time that no channel takes by itself, the largest first; small ones are left out."""
+    found = [*_waits(path), *_round_trips(path), *_others(path)]
+    least_ns = LEAST_SHARE * path.length_ns
+    return sorted((cause for cause in found if cause.total_ns >= least_ns), key=lambda cause: -cause.total_ns)
+
+
+def _name(path: CriticalPath, part: Part) -> str:
+    return path.rungs[part.packet].message.name if part.packet >= 0 else ""
+
+
+def _waits(path: CriticalPath) -> Iterable[Cause]:
+    """Waits of a host before messages of one name, of about one length."""
+    whole = [
+        tuple(parts)
+        for (kind, _, _), parts in groupby(path.parts, lambda part: (part.kind, part.host, part.packet))
+        if kind in WAITS[1:]
+    ]
+    whole.sort(key=lambda parts: (parts[0].kind, parts[0].host, _name(path, parts[0]), _length_ns(parts)))
+    alike: list[list[tuple[Part, ...]]] = []
+    for parts in whole:
+        before = alike[-1][-1] if alike else None
+        if before and _is_alike(path, before, parts):
+            alike[-1].append(parts)
+        else:
+            alike.append([parts])
+    for group in alike:
+        parts = tuple(part for each in group for part in each)
+        first = group[0][-1]
+        what: What = "timer" if first.kind == "timer" else "waiting"
+        lost = sorted({index for each in group for index in path.lost_before(each[-1])})
+        yield Cause(
+            what, first.host, first.phase, _name(path, first), len(group), _length_ns(parts), parts, tuple(lost)
+        )
+
+
+def _is_alike(path: CriticalPath, shorter: Sequence[Part], longer: Sequence[Part]) -> bool:
+    this, other = shorter[0], longer[0]
+    return (this.kind, this.host, _name(path, this)) == (other.kind, other.host, _name(path, other)) and _length_ns(
+        longer
+    ) <= _ALIKE * _length_ns(shorter)
+
+
+def _round_trips(path: CriticalPath) -> Iterable[Cause]:
+    """Ways of packets on the path through the channel, by phase, but for the one to the receiver that any file needs in
+    its transfer, and the one back that closes the session."""
+    for phase, of_phase in groupby(path.parts, lambda part: part.phase):
+        ways = [part for part in of_phase if part.kind in _WAYS]
+        spared = _spared(path, phase, ways)
+        if left := [part for part in ways if part is not spared]:
+            names = Counter(_name(path, part) for part in left)
+            lost = _lost_until(path, left) if phase == "recovery" else ()
+            yield Cause(
+                "round trips",
+                left[0].host,
+                phase,
+                ", ".join(names),
+                len({part.packet for part in left}),
+                _length_ns(left),
+                tuple(left),
+                lost,
+            )
+
+
+def _spared(path: CriticalPath, phase: Phase, ways: Sequence[Part]) -> Part | None:
+    """The way that every file needs: the last one to the receiver in the transfer, the last one back at the end."""
+    host: Host = "receiver" if phase == "closing" else "sender"
+    own = [part for part in ways if part.host == host] if phase in ("transfer", "closing") else []
+    return own[-1] if own else None
+
+
+def _lost_until(path: CriticalPath, ways: Sequence[Part]) -> tuple[int, ...]:
+    """The packets that were lost before the last way of a recovery."""
+    end_ns = ways[-1].end_ns
+    return tuple(index for index, rung in enumerate(path.rungs) if is_lost(rung) and rung.left_ns < end_ns)
+
+
+def _others(path: CriticalPath) -> Iterable[Cause]:
+    """Queueing, processing, and the serialization of packets other than new data, by host and phase."""
+    of_kind: dict[tuple[What, Host, Phase], list[Part]] = {}
+    for part in path.parts:
+        for what in ("queueing", "serialization", "processing"):
+            if part.kind == what:
+                of_kind.setdefault((what, part.host, part.phase), []).append(part)
+    for (what, host, phase), parts in of_kind.items():
+        names = ", ".join(dict.fromkeys(_name(path, part) for part in parts))
+        yield Cause(what, host, phase, names, len(parts), _length_ns(parts), tuple(parts))
+
+
+def _length_ns(parts: Sequence[Part]) -> int:
+    return sum(part.length_ns for part in parts)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from owlt.captures.frames.session import Host
+from owlt.captures.inspection.critical_path import Clues, CriticalPath, critical_path
+from owlt.captures.matches.bottleneck import Link
+from owlt.captures.protocols.ladder import Kind, Rung
+from owlt.captures.protocols.messages import Message
+from owlt.results.waits import TimedWait
+
+MS = 1_000_000
+DELAY_NS, TAKEN_NS = 250 * MS, 8 * MS
+LINK = Link(delay_ns=DELAY_NS, rate_bps=1e6)  # 1,000 bytes take 8 ms
+KNOWN = Clues(links=(LINK, LINK))
+
+
+def rung(host: Host, left_ms: float, kind: Kind, lost: bool = False, data: int | None = None, size: int = 1000) -> Rung:
+    """A packet that waits in no queue."""
+    left_ns = round(left_ms * MS)
+    arrived_ns = left_ns + 8_000 * size + DELAY_NS
+    message = Message(1, left_ns, host, size, size - 42, kind, first_byte=data, byte_count=0 if data is None else 1000)
+    return Rung(message, left_ns, () if lost else (arrived_ns,), False, kind, "corruption" if lost else "")
+
+
+def file_of(packets: int, lost: Sequence[int] = ()) -> list[Rung]:
+    return [rung("sender", 8 * number, "new data", number in lost, 1000 * number) for number in range(packets)]
+
+
+def explained(rungs: Sequence[Rung], clues: Clues = KNOWN) -> CriticalPath:
+    rungs = sorted(rungs, key=lambda each: each.left_ns)
+    at_sender = [
+        time_ns for each in rungs for time_ns in ((each.left_ns,) if each.message.host == "sender" else each.arrived_ns)
+    ]
+    return critical_path(rungs, min(at_sender), max(at_sender), clues)
+
+
+def spent_ms(path: CriticalPath, kind: str, phase: str = "") -> float:
+    return sum(part.length_ns for part in path.parts if part.kind == kind and phase in ("", part.phase)) / MS
+
+
+def test_a_file_without_losses_takes_its_transmission_and_the_way_there_and_back():
+    answer = rung("receiver", 10 * 8 + 250, "of the receiver", size=100)
+
+    path = explained([*file_of(10), answer])
+
+    assert (spent_ms(path, "new data"), spent_ms(path, "propagation")) == (80, 500)
+    assert spent_ms(path, "waiting") == spent_ms(path, "processing") == 0
+
+
+def test_the_least_time_is_one_transmission_of_the_file_and_one_propagation():
+    assert explained(file_of(10)).least_ns == 10 * TAKEN_NS - TAKEN_NS + DELAY_NS  # the last one ends the session
+
+
+def test_a_host_that_sends_something_without_being_asked_has_waited():
+    path = explained([*file_of(10), rung("sender", 80 + 3000, "of the sender")])
+
+    assert spent_ms(path, "waiting") == 3000
+
+
+def test_the_time_until_an_arrival_is_no_wait_of_the_host():
+    asked = rung("receiver", 330, "of the receiver", size=100)
+    path = explained([*file_of(10), asked, rung("sender", 580.8, "data again", data=0)])
+
+    assert spent_ms(path, "waiting") == 0
+    assert spent_ms(path, "propagation") == 500
+
+
+def test_a_wait_that_a_timer_ended_is_a_timer():
+    finished = rung("receiver", 80 + 250 + 1000, "of the receiver", size=100)
+    timer = TimedWait("receiver", "program", "poll", 330 * MS, 1000 * MS)
+
+    path = explained([*file_of(10), finished], Clues(links=(LINK, LINK), waits=[timer]))
+
+    assert (spent_ms(path, "timer"), spent_ms(path, "waiting")) == (1000, 0)
+    assert [part.timer for part in path.parts if part.kind == "timer"] == [timer]
+
+
+def test_a_timer_of_the_other_host_ends_no_wait():
+    finished = rung("receiver", 80 + 250 + 1000, "of the receiver", size=100)
+    timer = TimedWait("sender", "program", "poll", 330 * MS, 1000 * MS)
+
+    path = explained([*file_of(10), finished], Clues(links=(LINK, LINK), waits=[timer]))
+
+    assert (spent_ms(path, "timer"), spent_ms(path, "waiting")) == (0, 1000)
+
+
+def test_a_packet_lost_when_the_host_began_to_wait_may_be_the_reason():
+    lost = rung("sender", 80, "of the sender", lost=True)
+    again = rung("sender", 80 + 3000, "of the sender")
+
+    path = explained([*file_of(10, lost=[2]), lost, again])
+    (wait,) = [part for part in path.parts if part.kind == "waiting" and part.length_ns > 1000 * MS]
+
+    assert [path.rungs[index].left_ns for index in path.lost_before(wait)] == [lost.left_ns]
+
+
+def test_data_that_are_sent_again_are_no_new_data():
+    asked = rung("receiver", 330, "of the receiver", size=100)
+    again = [rung("sender", 580.8 + 8 * number, "data again", data=1000 * number) for number in range(3)]
+
+    path = explained([*file_of(10, lost=[0, 1, 2]), asked, *again])
+
+    assert spent_ms(path, "new data") == 80
+    assert spent_ms(path, "serialization", "recovery") == 16.8  # 0.8 ms of the request, and all but the last packet
+
+
+def test_recovery_ends_when_the_receiver_has_the_file():
+    asked = rung("receiver", 330, "of the receiver", size=100)
+    again = rung("sender", 580.8, "data again", data=0)
+    finished = rung("receiver", 838.8, "of the receiver", size=100)
+
+    path = explained([*file_of(10, lost=[0]), asked, again, finished])
+
+    assert path.delivered_ns == round(838.8 * MS)
+    assert sum(part.length_ns for part in path.parts if part.phase == "closing") == round(250.8 * MS)
+
+
+def test_a_sender_that_waits_between_packets_is_seen_to_wait():
+    slow = [rung("sender", 16 * number, "new data", data=1000 * number) for number in range(10)]
+
+    path = explained(slow)
+
+    assert (spent_ms(path, "new data"), spent_ms(path, "waiting")) == (72, 72)
+
+
+def test_packets_that_wait_for_the_link_are_queued():
+    burst = [rung("sender", 0, "new data", data=1000 * number) for number in range(4)]
+    burst = [
+        Rung(each.message, 0, (TAKEN_NS * (number + 1) + DELAY_NS,), False, "new data")
+        for number, each in enumerate(burst)
+    ]
+    control = Rung(rung("sender", 0, "of the sender").message, 0, (5 * TAKEN_NS + DELAY_NS,), False, "of the sender")
+    reply = rung("receiver", 290, "of the receiver", size=100)
+
+    path = explained([*burst, control, reply])
+
+    assert spent_ms(path, "new data") == 32  # of which the control packet's queueing was a part
+    assert spent_ms(path, "queueing") == 0
+
+
+def test_without_a_link_the_channel_is_one_part():
+    asked = rung("receiver", 330, "of the receiver", size=100)
+    path = explained([*file_of(10), asked, rung("sender", 580.8, "data again", data=0)], Clues())
+
+    assert spent_ms(path, "in the channel") == 258 + 250.8
+    assert path.least_ns is None
+
+
+packets = st.builds(
+    rung,
+    st.sampled_from(["sender", "receiver"]),
+    st.integers(0, 4000).map(float),
+    st.sampled_from(["new data", "data again", "of the sender"]),
+    st.booleans(),
+    st.none(),
+    st.integers(60, 1500),
+)
+waits = st.builds(
+    TimedWait,
+    st.sampled_from(["sender", "receiver"]),
+    st.just("program"),
+    st.just("poll"),
+    st.integers(0, 4000).map(lambda ms: ms * MS),
+    st.integers(1, 2000).map(lambda ms: ms * MS),
+)
+
+
+@given(st.lists(packets, min_size=1, max_size=30), st.lists(waits, max_size=10), st.sampled_from([LINK, None]))
+def test_the_parts_of_any_session_cover_it_each_moment_once(
+    rungs: list[Rung], timers: list[TimedWait], link: Link | None
+):
+    rungs = [rung("sender", 0, "new data"), *rungs]
+    path = explained(rungs, Clues(links=(link, link), waits=timers))
+
+    assert sum(part.length_ns for part in path.parts) == path.length_ns
+    assert all(part.length_ns > 0 for part in path.parts)
+    assert all(part.end_ns == following.begin_ns for part, following in pairwise(path.parts))
