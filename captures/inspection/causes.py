@@ -21,6 +21,8 @@ _ALIKE = 1.02
 """Waits of one host, before messages of one name, are one cause if the next longer one is at most so much longer."""
 LEAST_SHARE = 0.005
 """The share of the session that a cause takes at least, to be one."""
+_REST = 0.01
+"""What is left of a way in the next phase, as a share of a whole one, is no way of its own."""
 _WAYS: tuple[str, ...] = ("propagation", "in the channel")
 
 
@@ -92,6 +94,8 @@ def _round_trips(path: CriticalPath) -> Iterable[Cause]:
     its transfer, and the one back that closes the session."""
     for phase, of_phase in groupby(path.parts, lambda part: part.phase):
         ways = [part for part in of_phase if part.kind in _WAYS]
+        longest_ns = max((part.length_ns for part in ways), default=0)
+        ways = [part for part in ways if part.length_ns > _REST * longest_ns]
         spared = _spared(path, phase, ways)
         if left := [part for part in ways if part is not spared]:
             names = Counter(_name(path, part) for part in left)

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from owlt.captures.inspection.causes import causes
+from owlt.captures.inspection.critical_path import Clues
+from tests.unit.captures.test_critical_path import MS, explained, file_of, rung
+
+
+def answer(left_ms: float):
+    return rung("receiver", left_ms, "of the receiver", size=100)
+
+
+def test_a_file_without_losses_has_no_cause():
+    assert causes(explained([*file_of(20), answer(160 + 250)])) == []
+
+
+def test_a_wait_is_a_cause_with_its_length_and_what_ended_it():
+    (cause,) = causes(explained([*file_of(20), answer(160 + 250 + 1000)]))
+
+    assert (cause.what, cause.host, cause.message, cause.count) == ("waiting", "receiver", "of the receiver", 1)
+    assert cause.total_ns == 1000 * MS
+
+
+def test_waits_of_one_length_are_one_cause():
+    slow = [rung("sender", 16 * number, "new data", data=1000 * number) for number in range(20)]
+
+    (cause,) = causes(explained([*slow, answer(19 * 16 + 8 + 250)]))
+
+    assert (cause.what, cause.host, cause.count, cause.total_ns) == ("waiting", "sender", 19, 19 * 8 * MS)
+
+
+def test_waits_of_different_lengths_are_different_causes():
+    lost = [rung("sender", 160 + 1000 * wait, "of the sender", lost=True) for wait in (0, 1, 3)]
+    again = rung("sender", 160 + 7000, "of the sender")
+
+    found = causes(explained([*file_of(20, lost=[19]), *lost, again, answer(160 + 7000 + 258)]))
+    waits = sorted(cause.total_ns for cause in found if cause.what == "waiting")
+
+    assert [round(wait_ns / 1e9) for wait_ns in waits] == [1, 2, 4]
+
+
+def test_the_packet_whose_loss_the_host_waited_for_is_named():
+    lost, again = rung("sender", 160, "of the sender", lost=True), rung("sender", 3160, "of the sender")
+
+    path = explained([*file_of(20), lost, again, answer(3160 + 258)])
+    (cause,) = [cause for cause in causes(path) if cause.what == "waiting"]
+
+    assert [path.rungs[index] for index in cause.lost] == [lost]
+
+
+def test_a_round_of_recovery_is_a_round_trip():
+    again = rung("sender", 410 + 250.8, "data again", data=0)
+    path = explained([*file_of(20, lost=[0]), answer(410), again, answer(410 + 250.8 + 258)])
+
+    (cause,) = [cause for cause in causes(path) if cause.what == "round trips"]
+
+    assert (cause.phase, cause.count, cause.total_ns) == ("recovery", 2, 500 * MS)
+    assert [path.rungs[index].message.first_byte for index in cause.lost] == [0]
+
+
+def test_a_handshake_is_a_round_trip_before_the_data():
+    hello, welcome = rung("sender", 0, "of the sender", size=100), answer(250.8)
+    data = [rung("sender", 501.6 + 8 * number, "new data", data=1000 * number) for number in range(20)]
+
+    (cause,) = causes(explained([hello, welcome, *data, answer(501.6 + 160 + 250)]))
+
+    assert (cause.what, cause.phase, cause.count, cause.total_ns) == ("round trips", "opening", 2, 500 * MS)
+
+
+def test_without_a_known_rate_the_pace_of_the_sender_is_a_cause_too():
+    again = rung("sender", 410 + 250.8, "data again", data=0)
+    path = explained([*file_of(20, lost=[0]), answer(410), again, answer(410 + 250.8 + 258)], Clues())
+
+    assert [(cause.what, cause.phase) for cause in causes(path)] == [
+        ("round trips", "recovery"),
+        ("waiting", "transfer"),
+    ]
