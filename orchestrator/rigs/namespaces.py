@@ -32,6 +32,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Self, TypeVar
 
 from owlt import PACKAGE
+from owlt.agents.contract import implementation
 from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing
@@ -64,6 +65,7 @@ from owlt.orchestrator.rigs.network import (
     wait_until_bridged,
 )
 from owlt.orchestrator.rigs.rig import Rig, TestHost
+from owlt.orchestrator.rigs.timed_waits import RECORDED_WAITS, WaitRecorder
 
 Result = TypeVar("Result")
 
@@ -114,7 +116,14 @@ def raised(directory: Path, logs: Path, third_party: Path) -> Iterator[Rig]:
             third_party=str(third_party),
             killed_programs=killed_programs,
             forget=partial(_forget, [hosts["sender"], hosts["receiver"]]),
+            wait_recorder=_wait_recorder(),
         )
+
+
+def _wait_recorder() -> WaitRecorder | None:
+    """That of this guest; None if its kernel has none, or this machine is no guest."""
+    networks = {role: namespace_file(role) for role in implementation.ROLES}
+    return WaitRecorder(networks) if RECORDED_WAITS.exists() else None
 
 
 def standing() -> Mistake | None:

@@ -13,6 +13,7 @@ from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.host_clock import HostClocks
 from owlt.orchestrator.rigs.killed_programs import KilledPrograms
+from owlt.orchestrator.rigs.timed_waits import WaitRecorder
 
 SENDER_ADDRESS = "10.77.0.1"
 RECEIVER_ADDRESS = "10.77.0.2"
@@ -72,7 +73,7 @@ class Rig:
     programs that the rig's kernel or the guest's warden killed. `conditions` and `clocks` are those of hosts that are
     machines of their own, `has_machines`. `versions` are the hosts' own, by name, where they
     are not those of the machine that the worker runs on. `forget` removes what earlier runs left on the sender and the
-    receiver, and raises HostError if it cannot.
+    receiver, and raises HostError if it cannot. `wait_recorder` is that of a guest whose kernel has one.
     """
 
     sender: TestHost
@@ -90,6 +91,7 @@ class Rig:
     has_machines: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     forget: Callable[[], None] = _nothing
+    wait_recorder: WaitRecorder | None = None
 
     def ends(self, role: str) -> tuple[TestHost, TestHost]:
         """The host of a side, and that of the other one."""

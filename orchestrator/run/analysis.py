@@ -41,7 +41,7 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import HOW_TO_WRITE_PLAN, read_plan_values
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.rigs.processor_time import Waited
-from owlt.results.files import FAILURE_NAME, PLAN_NAME
+from owlt.results.files import FAILURE_NAME, PLAN_NAME, ReportError
 from owlt.results.plain_files import DISK_IS_FULL, is_plain, names_in, open_to_lock, remove, require_plain, write_whole
 from owlt.results.record import (
     RECORD_NAME,
@@ -56,6 +56,7 @@ from owlt.results.record import (
 )
 from owlt.results.recorded_runs import recorded_directories
 from owlt.results.repeat_rules import described, disturbance
+from owlt.results.waits import described_waits, read_run_waits
 
 WORTH_A_PROCESS = 20
 """Runs per process; with fewer, starting the process takes longer than it saves."""
@@ -466,9 +467,17 @@ def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
         expected=expected_of(record),
         outcome=record.outcome.value,
         reason=record.reason,
-        beside=[*described(record.clock, record.machine_delay), *_refused(record)],
+        beside=[*described(record.clock, record.machine_delay), *_refused(record), *_timed_out(directory)],
         faults=record.faults,
     )
+
+
+def _timed_out(directory: Path) -> list[tuple[str, str]]:
+    """The waits of the programs that timed out, as a name and a value; [] if none was recorded."""
+    try:
+        return described_waits(read_run_waits(directory))
+    except ReportError as problem:
+        return [("waits that timed out", f"not known: {problem}")]
 
 
 def _refused(record: RunRecord) -> list[tuple[str, str]]:

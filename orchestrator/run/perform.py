@@ -52,6 +52,7 @@ from owlt.orchestrator.run.staging import Staged, is_full, stage
 from owlt.orchestrator.run.state import Ended, GaveUp, RunResult, Setting, Sides
 from owlt.orchestrator.steady_clock import ClockStep
 from owlt.results.record import Outcome, ReasonCode, RunRecord, Statistics, write_record
+from owlt.results.waits import write_waits
 
 Observe = Callable[[str], None]
 
@@ -126,6 +127,9 @@ def _phases(
         observe("capture")
         instruments = _start_instruments(run, setting, staged, directory, result, sides, undo, life is not None)
         observe("launch")
+        recorder = rig.wait_recorder if setting.sweep.clock == "exact" and life is None else None
+        if recorder is not None:
+            recorder.begin()
         clock = ClockStep()
         result.started_at_ns = time.time_ns()
         try:
@@ -144,6 +148,8 @@ def _phases(
                 path = staged.paths["emulator"]
                 checks = [lambda: require_space(rig, path)] if rig.has_machines else []
                 rig.at_once(*checks, lambda: fetch_captures(rig, path, directory))
+                if recorder is not None:
+                    write_waits(recorder.waits(), directory)
                 require_captures(result)
         if run.permutation.duration_ns is None:
             judge(run, setting, staged, instruments.watch, result, sides)
