@@ -22,6 +22,7 @@ ANY = "any"
 LONGEST_EXPRESSION = 4000
 _CLASSES = PACKAGE / "profiles" / "packets"
 _NAME = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
+_VERSION = re.compile(r"v?\d+$")
 _INDEX = re.compile(r"\b(udp|tcp)\s*\[")
 _NUMBERS = {"udp": 17, "tcp": 6}
 _LIBRARIES = ("libpcap.so.0.8", "libpcap.so.1")
@@ -44,6 +45,12 @@ def named_classes() -> dict[str, tuple[str, str]]:
 @cache
 def _content(protocol: str) -> dict[str, Any]:
     return dict(read_yaml(_CLASSES / f"{protocol}.yaml").value)
+
+
+def classes_of(protocol: str) -> list[str]:
+    """The names of the classes of a protocol, such as "CFDP", of each of its versions."""
+    family = _VERSION.sub("", protocol.lower())
+    return [name for name in named_classes() if _VERSION.sub("", name.partition(".")[0]) == family]
 
 
 def expression_of(packet: str) -> str:
@@ -97,6 +104,14 @@ def compiled(packet: str, scope: str = "") -> bytes:
         if scope and _REJECTS_ALL in str(error):
             return _PASS_NONE
         raise
+
+
+def passes(program: bytes, frame: bytes, frame_bytes: int) -> bool:
+    """Whether a compiled class passes a frame of `frame_bytes`, of which a capture has the first bytes, as `frame`."""
+    code = ctypes.create_string_buffer(program, len(program))
+    compiled_program = _Program(len(program) // _INSTRUCTION_BYTES, ctypes.addressof(code))
+    header = _Header(captured_bytes=len(frame), frame_bytes=frame_bytes)
+    return bool(_library().pcap_offline_filter(ctypes.byref(compiled_program), ctypes.byref(header), frame))
 
 
 _WORD = re.compile(r"[\w.:\\-]+")
@@ -165,6 +180,17 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_uint), ("instructions", ctypes.c_void_p)]
 
 
+class _Header(ctypes.Structure):
+    """libpcap's struct pcap_pkthdr."""
+
+    _fields_ = [
+        ("seconds", ctypes.c_long),
+        ("microseconds", ctypes.c_long),
+        ("captured_bytes", ctypes.c_uint32),
+        ("frame_bytes", ctypes.c_uint32),
+    ]
+
+
 @cache
 def _library() -> Any:
     for name in _LIBRARIES:
@@ -177,6 +203,7 @@ def _library() -> Any:
             *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint32)
         ]
         library.pcap_geterr.restype, library.pcap_geterr.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+        library.pcap_offline_filter.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p]
         library.pcap_freecode.argtypes = library.pcap_close.argtypes = [ctypes.c_void_p]
         return library
     raise Invalid(Mistake("packets: libpcap is not installed", fix="install tcpdump (Debian), which needs it"))

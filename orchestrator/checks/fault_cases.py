@@ -7,7 +7,8 @@ clock exact such a run is a function of its faults, and all of its packets are k
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.frames.session import Host
 from owlt.captures.protocols.messages import messages
 from owlt.emulator.channel.aimed_fault import Action, Fault, Range
+from owlt.emulator.channel.packet_filter import ANY
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.inputs.quantities import format_size
 from owlt.inputs.sweep import Restart, Sweep
@@ -36,21 +38,26 @@ PLAIN_CHANNEL = ChannelSpec(forward=_PLAIN_LINK, reverse=_PLAIN_LINK)
 """A channel without random effects."""
 PLAIN_CHANNEL_TEXT = "250 ms and 1 Mbit/s each way"
 MOST_LADDER_LINES = 60
+LONGEST_CASE_NAME = 100
 FEW = 4
 """Packets of one name that are all worth losing; of more, the first and the last."""
 
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """The n-th packet of the session in a direction, counted from 1 where it enters the link."""
+    """The n-th packet of a class in a direction, counted from 1 where it enters the link: of all of the session, of a
+    named class, or of those with a certain content. Then `meaning` is that content in words."""
 
     direction: Direction
     number: int
+    packet: str = ANY
+    meaning: str = field(default="", compare=False)
 
     @property
     def text(self) -> str:
-        """In words, such as "forward #24"."""
-        return f"{self.direction} #{self.number}"
+        """In words, such as "forward #24", "forward cfdp.eof #1" or "forward data 5000-5999 #2"."""
+        of_class = "" if self.packet == ANY else f"{self.meaning or self.packet} "
+        return f"{self.direction} {of_class}#{self.number}"
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,11 @@ class Hit:
 
     @property
     def name(self) -> str:
-        """In names of runs: "f24" if it is lost, "f24-duplicated" or "f24-delayed" otherwise."""
-        name = f"{self.place.direction[0]}{self.place.number}"
+        """In names of runs: "f24" or "f-cfdp-eof-1" if it is lost, "f24-duplicated" or "f24-delayed" otherwise. A
+        content is a hash."""
+        packet, is_content = self.place.packet, bool(self.place.meaning)
+        of_class = sha256(packet.encode()).hexdigest()[:8] if is_content else packet.replace(".", "-")
+        name = f"{self.place.direction[0]}{'' if packet == ANY else f'-{of_class}-'}{self.place.number}"
         return name if self.action.drop else f"{name}-{effect(self.action).partition(' ')[0]}"
 
 
@@ -93,24 +103,29 @@ Hits = tuple[Hit, ...]
 """Packets that are hit, in the order in which they are sent."""
 
 
-def faults_of(hits: Hits) -> tuple[Fault, ...]:
-    """The faults that hit exactly these packets: one for each direction and action."""
-    actions = list(dict.fromkeys(hit.action for hit in hits))
+def aimed_at(hits: Hits) -> tuple[Fault, ...]:
+    """The faults that hit exactly these packets: one for each direction, class and action."""
+    numbers: dict[tuple[Direction, str, Action], list[int]] = {}
+    for hit in hits:
+        numbers.setdefault((hit.place.direction, hit.place.packet, hit.action), []).append(hit.place.number)
     return tuple(
         Fault(
             direction=direction,
-            occurrences=tuple(Range(number, number) for number in sorted(numbers)),
+            packet=packet,
+            occurrences=tuple(Range(number, number) for number in sorted(of_class)),
             action=action,
         )
-        for direction in DIRECTIONS
-        for action in actions
-        if (numbers := [hit.place.number for hit in hits if (hit.place.direction, hit.action) == (direction, action)])
+        for (direction, packet, action), of_class in sorted(numbers.items(), key=lambda each: each[0][0])
     )
 
 
 def case_name(hits: Hits) -> str:
-    """The name of a case in runs and files: "f24-r2-delayed"; "none" without a fault."""
-    return "-".join(hit.name for hit in hits) or "none"
+    """The name of a case in runs and files: "f24-r2-delayed"; "none" without a fault. That of many faults ends in their
+    number and a hash, because names of files are short."""
+    name = "-".join(hit.name for hit in hits) or "none"
+    if len(name) <= LONGEST_CASE_NAME:
+        return name
+    return f"{hits[0].name}-and-{len(hits) - 1}-more-{sha256(name.encode()).hexdigest()[:12]}"
 
 
 def telling_packets(sent: Iterable[SentPacket]) -> list[SentPacket]:

@@ -1,13 +1,15 @@
 """From the losses of a run to the fewest of them that still have the same effect: delta debugging (Zeller and
 Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions on Software Engineering 28(2), 2002).
 
-The n-th packet of a direction is another one if earlier losses are left out, because these change what is sent. So the
-result is a set of losses that has the effect, and of which none can be left out; it need not be the smallest of all.
+The n-th packet of a direction is another one if earlier losses are left out, because these change what is sent: a loss
+may be needed only because it keeps the number of another one. So the losses that are left are also addressed by their
+messages (`message_places`), and it is tried whether fewer of these are enough. The result is a set of losses that has
+the effect, and of which none can be left out; it need not be the smallest of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from owlt.captures.accounting.summary import CaptureSummary, load_summary, read_
 from owlt.captures.frames.columns import by_time
 from owlt.captures.matches.delivery import INTACT
 from owlt.captures.matches.matching import match_captures
+from owlt.emulator.channel.aimed_fault import MOST_RULES
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import Mistake
@@ -42,7 +45,8 @@ def losses_of(run: Path) -> Hits:
     """The packets of a run that did not arrive, or arrived damaged, in the order in which they were sent.
 
     Raises OwltError for a run without captures, with cut captures whose stored pairs are missing, or whose packets a
-    queue or an MTU dropped: these are not numbered as faults number them. OSError.
+    queue or an MTU dropped: these are not numbered as faults number them; and for more losses than a channel can have
+    faults. OSError.
     """
     _, case = case_of_run(run)
     summary = load_summary(run)
@@ -62,6 +66,11 @@ def losses_of(run: Path) -> Hits:
             for number, row in enumerate(rows.tolist(), start=1)
             if row in hit
         ]
+    for direction in DIRECTIONS:
+        count = sum(place.direction == direction for _, place in found)
+        if count > MOST_RULES:
+            problem, fix = f"{count} packets of the direction {direction} were lost", "shrink a run of a smaller file"
+            raise OwltError(Mistake(problem, f"at most {MOST_RULES}", fix, InFile(str(run))))
     return tuple(Hit(place) for _, place in sorted(found))
 
 
@@ -108,6 +117,29 @@ def shrink(losses: Hits) -> Generator[list[Hits], Sequence[bool], Hits]:
         else:
             parts = min(2 * parts, len(losses))
     return losses
+
+
+def shrink_by_message(losses: Hits) -> Generator[list[Hits], Sequence[bool], Hits]:
+    """As `shrink`, but try each loss alone first: the others may be there only for the number of one."""
+    singles = [(loss,) for loss in losses]
+    has_effect = yield list[Hits](singles)
+    for single, has in zip(singles, has_effect, strict=True):
+        if has:
+            return single
+    return (yield from shrink(losses))
+
+
+def result_of(
+    search: Generator[list[Hits], Sequence[bool], Hits], has_effect: Callable[[Sequence[Hits]], Sequence[bool]]
+) -> Hits:
+    """What a search finds if `has_effect` tells which of the sets that it tries have the effect."""
+    try:
+        sets = next(search)
+        while True:
+            sets = search.send(has_effect(sets))
+    except StopIteration as end:
+        left: Hits = end.value
+        return left
 
 
 def _pieces(losses: Hits, parts: int) -> list[Hits]:

@@ -166,12 +166,12 @@ def perform_sets(
 ) -> list[Trial]:
     """One run of each set of faults, in a results directory of their own; ends the command if it is interrupted. `base`
     is the trial without faults, with which they are compared."""
-    from owlt.orchestrator.checks.fault_cases import case_name, faults_of, plan_of_cases
+    from owlt.orchestrator.checks.fault_cases import aimed_at, case_name, plan_of_cases
     from owlt.orchestrator.checks.proof import trials_of
 
     if not sets:
         return []
-    cases = {case_name(each): faults_of(each) for each in sets}
+    cases = {case_name(each): aimed_at(each) for each in sets}
     plan = plan_of_cases(f"prove-{implementation.name}", implementation, channel, file_size_bytes, cases, ip, clock)
     performed = perform_cases(printer, plan, results, again, guests)
     if not performed.is_complete:
@@ -184,9 +184,9 @@ def write_channel(trial: Trial, channel: ChannelSpec, path: Path) -> Path:
     """Write a channel file that has the faults of a trial."""
     from ruamel.yaml import YAML
 
-    from owlt.orchestrator.checks.fault_cases import faults_of
+    from owlt.orchestrator.checks.fault_cases import aimed_at
 
-    faults = (*channel.faults, *faults_of(trial.hits))
+    faults = (*channel.faults, *aimed_at(trial.hits))
     written: Mapping[str, Any] = channel.model_copy(update={"faults": faults}).to_wire()
     with path.open("w") as file:
         YAML().dump({"title": trial.text, **written}, file)

@@ -36,14 +36,15 @@ def shrink(
     """Find the fewest losses of a run that still have its effect.
 
     The effect is that the file is not delivered, or late. The transfer is repeated without random effects, and with a
-    part of its losses, until none can be left out. The runs stay in results/shrunk/NAME, with a channel file that
-    repeats the losses that are left.
+    part of its losses, until none can be left out. A loss is the n-th packet of a direction, or of those with the same
+    message if fewer are left so. The runs stay in results/shrunk/NAME, with a channel file that repeats these losses.
 
     Exit status: 0 if they are found, 1 if the losses of the run do not have the effect alone.
     """
     from owlt.inputs.quantities import parse_delay_ns
     from owlt.orchestrator.checks import shrinking
     from owlt.orchestrator.checks.fault_cases import ladder_lines
+    from owlt.orchestrator.checks.message_places import by_message
     from owlt.orchestrator.planning.plan import channel_of, read_plan
     from owlt.results.plain_files import real_root
     from owlt.results.record import Outcome, read_record
@@ -86,17 +87,16 @@ def shrink(
             tried[trial.hits] = trial
         return [is_as_before(tried[each], limit_s) for each in sets]
 
-    if not has_effect([losses])[0]:
+    at_once = next(shrinking.shrink(losses), [])  # with the first run, because each round starts a guest
+    if not has_effect([losses, *at_once])[0]:
         printer.json({"run": run, "losses": len(losses), "left": None, "channel": None, "runs": len(tried)})
         printer.text(f"{run}: its {len(losses)} losses alone do not have the effect: {tried[losses].outcome}")
         raise typer.Exit(1)
-    search = shrinking.shrink(losses)
-    answer: Sequence[bool] | None = None
-    try:
-        while True:
-            answer = has_effect(search.send(answer))  # type: ignore[arg-type]  # None begins it
-    except StopIteration as end:
-        left: Hits = end.value
+    left = shrinking.result_of(shrinking.shrink(losses), has_effect)
+    if len(left) > 1:
+        of_messages = by_message(tried[left].run, left, implementation.protocol)
+        fewer = shrinking.result_of(shrinking.shrink_by_message(of_messages), has_effect)
+        left = min(left, fewer, key=len)
     trial = tried[left]
     path = write_channel(trial, channel, results / CHANNEL)
     printer.json({"run": run, "losses": len(losses), "left": list(trial.packets), "channel": path, "runs": len(tried)})

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.system.conftest import require
-from tests.system.test_fault_trials import owlt, with_defect
+from tests.system.fault_trials import owlt, with_defect
 
 Trials = list[dict[str, Any]]
 FILE = ("--file-size", "2 kB")

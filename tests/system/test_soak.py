@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.system.conftest import GUEST_PROJECT, require
-from tests.system.test_fault_trials import owlt, with_defect
+from tests.system.fault_trials import owlt, with_defect
 
 SERVER = f"{GUEST_PROJECT}/tests/system/programs/file_server.py"
 

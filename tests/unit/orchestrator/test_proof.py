@@ -16,8 +16,8 @@ from owlt.orchestrator.checks.fault_cases import (
     Hits,
     Place,
     SentPacket,
+    aimed_at,
     case_name,
-    faults_of,
     plan_of_cases,
     telling_packets,
 )
@@ -114,7 +114,7 @@ def test_a_transfer_that_gives_up_after_three_attempts_is_proven_for_two_losses_
 
 def test_the_faults_of_a_set_drop_its_packets_and_no_others() -> None:
     hits = (lost("forward", 24), lost("reverse", 2), lost("forward", 3))
-    forward, reverse = faults_of(hits)
+    forward, reverse = aimed_at(hits)
 
     assert case_name(hits) == "f24-r2-f3"
     assert [(each.first, each.last) for each in forward.occurrences] == [(3, 3), (24, 24)]
@@ -125,7 +125,7 @@ def test_the_faults_of_a_set_drop_its_packets_and_no_others() -> None:
 def test_packets_that_are_lost_and_delayed_in_one_direction_are_two_faults() -> None:
     late = Action(delay_ns=5 * 10**9)
     hits = (lost("forward", 2, late), lost("forward", 3), lost("reverse", 1, DUPLICATE))
-    faults = faults_of(hits)
+    faults = aimed_at(hits)
 
     assert case_name(hits) == "f2-delayed-f3-r1-duplicated"
     assert [(each.direction, each.action, each.occurrences[0].first) for each in faults] == [

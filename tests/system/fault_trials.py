@@ -1,0 +1,117 @@
+"""Endpoints with planted defects, and the commands that find these."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from tests.system.conftest import GUEST_PROJECT, PROJECT
+
+
+def with_defect(defect: str, folder: Path, name: str = "cfdp", parameters: Mapping[str, Any] | None = None) -> Path:
+    """A profile of the endpoint with a defect, in its own file."""
+    yaml = YAML()
+    profile: Any = yaml.load((PROJECT / f"profiles/implementations/{name}.yaml").read_text())
+    profile["name"] = f"{name}-{defect}"
+    profile["parameters"] |= parameters or {}
+    for side in ("sender", "receiver"):
+        python, _, module, *rest = profile[side]["command"]
+        program = f"{GUEST_PROJECT}/tests/system/programs/endpoint_with_defect.py"
+        profile[side]["command"] = [python, program, module.rpartition(".")[2], defect, *rest]
+    path = folder / f"{name}-{defect}.yaml"
+    with path.open("w") as file:
+        yaml.dump(profile, file)
+    return path
+
+
+def owlt(folder: Path, *words: str) -> tuple[int, Any]:
+    """The exit status of a command and what it printed as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-m", "owlt", *words, "--json"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(PROJECT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A defect of an endpoint, the case of the protocol's suite that finds it, and the smallest set of faults with
+    which a proof finds it. `also_lost` is a packet whose loss alone does no harm."""
+
+    defect: str
+    endpoint: str
+    case: str
+    faults: tuple[str, ...]
+    also_lost: tuple[str, int]
+    kinds: str = "drop"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+UDP = {"convergence": "udp", "port": 4556, "bundle_bytes": 1000, "repeat_limit": 100_000}
+TWO_REPORTS = {"segment_bytes": 500, "checkpoint_every": 2}
+PLANTED = {
+    each.defect: each
+    for each in (
+        Planted(
+            "second-eof-opens-file",
+            "cfdp",
+            "eof-duplicated",
+            ("forward #4 (EOF) is duplicated",),
+            ("forward", 2),
+            kinds="duplicate",
+        ),
+        Planted(
+            "nak-loop",
+            "cfdp",
+            "first-nak-lost",
+            ("forward #2 (data) is lost", "reverse #2 (NAK) is lost"),
+            ("forward", 3),
+        ),
+        Planted(
+            "finished-unacknowledged",
+            "cfdp",
+            "first-ack-of-finished-lost",
+            ("forward #5 (ACK of Finished) is lost",),
+            ("reverse", 1),
+        ),
+        Planted(
+            "one-report-remembered",
+            "ltp",
+            "first-of-two-reports-lost",
+            ("forward #1 (red data) is lost", "reverse #1 (report) is lost"),
+            ("forward", 3),
+            parameters=TWO_REPORTS,
+        ),
+        Planted(
+            "checkpoint-without-timer",
+            "ltp",
+            "checkpoint-lost",
+            ("forward #2 (checkpoint) is lost",),
+            ("forward", 1),
+        ),
+        Planted(
+            "flush-without-acknowledgement", "norm", "last-data-lost", ("forward #2 (DATA) is lost",), ("forward", 4)
+        ),
+        Planted("status-ignored", "saratoga", "first-data-lost", ("forward #2 (data) is lost",), ("forward", 1)),
+        Planted(
+            "second-signal-refused",
+            "bp-cs",
+            "first-signal-lost",
+            ("reverse #1 (custody signal) is lost",),
+            ("forward", 2),
+            parameters=UDP,
+        ),
+    )
+}
