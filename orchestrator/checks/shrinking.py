@@ -26,6 +26,7 @@ from owlt.inputs.mistake import Mistake
 from owlt.inputs.mistake import Place as InFile
 from owlt.orchestrator.checks.fault_cases import DIRECTIONS, Hit, Hits, Place
 from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.run_channel import with_links
 from owlt.orchestrator.run.analysis import case_of_run
 
 _RANDOM = (
@@ -85,19 +86,8 @@ def without_random_effects(channel: ChannelSpec) -> ChannelSpec:
     """The channel with its delays, rates and timeline, and without errors, jitter and aimed faults."""
     defaults = {name: LinkSpec.model_fields[name].default for name in (*_RANDOM, "seed")}
 
-    def calm(link: LinkSpec) -> LinkSpec:
-        return link.model_copy(update=defaults)
-
-    timeline = channel.timeline and channel.timeline.model_copy(
-        update={
-            "steps": tuple(
-                step.model_copy(update={"forward": calm(step.forward), "reverse": calm(step.reverse)})
-                for step in channel.timeline.steps
-            )
-        }
-    )
-    changed = {"forward": calm(channel.forward), "reverse": calm(channel.reverse), "timeline": timeline}
-    return channel.model_copy(update=changed | {"faults": (), "fault_scope": ""})
+    calm = with_links(channel, lambda _, link: link.model_copy(update=defaults))
+    return calm.model_copy(update={"faults": (), "fault_scope": ""})
 
 
 def shrink(losses: Hits) -> Generator[list[Hits], Sequence[bool], Hits]:

@@ -36,7 +36,7 @@ def channel_at(point: Permutation, sweep: Sweep, profile: ChannelSpec | None) ->
         what = "changes with time" if profile.timeline is not None else "is a bypass"
         problem = f"channel {point.channel_name!r} {what}, and the sweep gives its own {', '.join(names)}"
         raise ProfileError(Mistake(problem, fix="remove these, or write a channel profile that has them"))
-    return _with_links(profile, lambda way, link: _with(point, link, given[way]))
+    return with_links(profile, lambda way, link: _with(point, link, given[way]))
 
 
 def _given(point: Permutation, sweep: Sweep, way: str) -> dict[str, Any]:
@@ -63,13 +63,13 @@ def seeded(channel: ChannelSpec, seed_of: Callable[[str], int], netem_takes_seed
         fault if fault.probability == 1 else fault.model_copy(update={"seed": seed_of(fault.direction)})
         for fault in channel.faults
     )
-    return _with_links(channel, with_seed).model_copy(update={"faults": faults})
+    return with_links(channel, with_seed).model_copy(update={"faults": faults})
 
 
 def channel_key(channel: ChannelSpec) -> str:
     """A short name for a channel, independent of its seeds and of aimed faults, which belong to runs: the same channel
     has the same name."""
-    bare = _with_links(
+    bare = with_links(
         channel.model_copy(update={"faults": ()}), lambda direction, link: link.model_copy(update={"seed": None})
     )
     return hashlib.sha256(json.dumps(bare.to_wire(), sort_keys=True).encode()).hexdigest()[:16]
@@ -100,7 +100,9 @@ def time_to_change_s(channel: ChannelSpec) -> float:
     return (channel.timeline.loop_after_ns or channel.timeline.steps[-1].at_ns) / 1e9
 
 
-def _with_links(channel: ChannelSpec, change: Callable[[str, LinkSpec], LinkSpec]) -> ChannelSpec:
+def with_links(channel: ChannelSpec, change: Callable[[str, LinkSpec], LinkSpec]) -> ChannelSpec:
+    """The channel with its links changed, also in every step of its timeline; `change` gets a direction and a link."""
+
     def changed(state: ChannelSpec | Step) -> dict[str, LinkSpec]:
         return {direction: change(direction, getattr(state, direction)) for direction in DIRECTIONS}
 

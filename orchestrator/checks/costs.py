@@ -1,0 +1,313 @@
+"""What the causes of a session's time cost: the run is performed again with one thing changed, and the difference is
+the cost of that thing (`owlt.orchestrator.checks.counterfactuals`).
+
+Then the changes that save most are made together, until the fewest are known that explain the time that can be
+explained. Nothing is said if the run without a change does not take the time of the recorded one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+from owlt.captures.inspection.causes import Cause
+from owlt.captures.inspection.critical_path import CriticalPath
+from owlt.orchestrator.checks.counterfactuals import (
+    Base,
+    Change,
+    Changes,
+    Loss,
+    Places,
+    Times,
+    base_of,
+    changes_of,
+    expected_places,
+    healed_by,
+    places_in,
+    plan_of,
+    times_of,
+    without_advertised,
+)
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import Plan
+from owlt.results.recorded_runs import run_directory
+
+MOST_LEAST = 5
+"""The most changes that are put together to the least set."""
+MOST_PAIRS = 3
+"""The most pairs of losses that are healed together because they cost the same."""
+MOST_ATTEMPTS = 3
+"""How often a run is performed until its losses hit the packets that they are meant for."""
+SAME_S, SAME_SHARE = 1e-3, 1e-4
+"""The run without a change takes the time of the recorded one if it differs by less than one of these."""
+EXPLAINED = 0.99
+"""The share of the time that all changes explain that the least set explains."""
+HARMLESS_RTTS, ROUND_RTTS = 0.01, 0.5
+"""A loss that costs at most the first is harmless; what costs at least the second takes a round."""
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """A run with some changes: its times, and how much longer session and delivery take without the changes.
+
+    `delivery_cost_s` is None if a file was not delivered. `displaced` losses hit other packets than in the recorded
+    run, or none, although those that they hit there are sent. `run` is its directory.
+    """
+
+    changes: Changes
+    times: Times
+    cost_s: float
+    delivery_cost_s: float | None
+    displaced: int
+    run: Path
+
+    @property
+    def text(self) -> str:
+        """What is changed, in words, such as "the second loss (forward #118, EOF) healed"."""
+        return " and ".join(change.text for change in self.changes)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The losses that are healed."""
+        return healed_by(self.changes)
+
+    @property
+    def is_of_transfer(self) -> bool:
+        """Whether it changes losses or advertised values, and leaves the channel's rates and delays as they are."""
+        return all(change.kind in ("losses", "advertised") for change in self.changes)
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """Losses whose costs do not add up.
+
+    `is_shared`: to heal one of them saves nothing, because the others have the same effect; to heal all saves `cost_s`.
+    Otherwise each is harmless without the others: to heal one of them saves as much as to heal all.
+    """
+
+    is_shared: bool
+    losses: tuple[Loss, ...]
+    cost_s: float
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the things that can be changed cost in a session, the largest cost first.
+
+    `problem` says why nothing is known. `least` are the fewest changes that explain the time that losses and advertised
+    values explain, and `least_cost_s` is what they cost together. `above_bound_s` is how much longer the session takes
+    than the transmission of the file and one way there and back; None if that is not known. `runs` were performed.
+    """
+
+    problem: str = ""
+    base: Times | None = None
+    counterfactuals: tuple[Counterfactual, ...] = ()
+    least: Changes = ()
+    least_cost_s: float = 0.0
+    above_bound_s: float | None = None
+    interactions: tuple[Interaction, ...] = ()
+    runs: int = 0
+
+
+Perform = Callable[[Plan, str], Path]
+"""Performs a plan under a name, such as "1", and returns its results directory, in which every run has a record."""
+
+
+def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform: Perform) -> Costs:
+    """What the losses that the causes name cost, and what the channel and the advertised values cost.
+
+    `directory` is that of the run, `path` its critical path and `causes` those of the path. Raises OwltError if a run
+    cannot be performed, OSError.
+    """
+    try:
+        base = base_of(directory, path.rungs)
+        trials = Trials(base, perform)
+        again = trials.perform([(), *((change,) for change in changes_of(base, causes))])
+    except OwltError as error:
+        return Costs(str(error))
+    if problem := trials.difference():
+        return Costs(problem, runs=trials.runs)
+    harmless_s = HARMLESS_RTTS * base.channel.rtt_ns / 1e9 + _packet_s(base)
+    order = greedy_order(again, harmless_s)
+    found = trials.perform([*(order[:count] for count in range(2, len(order) + 1)), *_alike(again, harmless_s)])
+    least = least_of(found, order)
+    bound_ns = None if path.least_ns is None else path.least_ns + base.channel.reverse.delay_ns
+    return Costs(
+        base=trials.base_times,
+        counterfactuals=tuple(sorted(found, key=lambda each: -each.cost_s)),
+        least=least.changes if least else (),
+        least_cost_s=least.cost_s if least else 0.0,
+        above_bound_s=None if bound_ns is None else base.times.session_s - bound_ns / 1e9,
+        interactions=tuple(interactions(found, harmless_s, ROUND_RTTS * base.channel.rtt_ns / 1e9)),
+        runs=trials.runs,
+    )
+
+
+def _packet_s(base: Base) -> float:
+    """The longest transmission of a packet, which a loss costs at least if the packet is sent again."""
+    rate_bps = base.channel.forward.rate_bps
+    return 8 * base.channel.path_mtu_bytes / rate_bps if rate_bps else 0.0
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A run with changes: where its losses were aimed at and should have been, its times and its directory."""
+
+    places: Places
+    correct: Places
+    times: Times
+    run: Path
+
+
+Key = tuple[tuple[Loss, ...], frozenset[Change]]
+
+
+class Trials:
+    """The runs with changes of a recorded run: each is performed once, however its changes were put together, and again
+    while its losses hit other packets."""
+
+    def __init__(self, base: Base, perform: Perform) -> None:
+        self._base, self._perform = base, perform
+        self._trials: dict[Key, _Trial] = {}
+        self._changes: dict[Key, Changes] = {}
+        self.runs = 0
+
+    def perform(self, sets: Sequence[Changes]) -> list[Counterfactual]:
+        """Perform these sets of changes, and return all that were performed until now. Raises OwltError, OSError."""
+        new = {_key(changes): changes for changes in reversed(sets) if _key(changes) not in self._trials}
+        self._changes |= new
+        due = {key: expected_places(self._base, changes) for key, changes in reversed(new.items())}
+        for _ in range(MOST_ATTEMPTS):
+            tried = self._batch(due)
+            self._trials |= tried
+            due = {key: trial.correct for key, trial in tried.items() if trial.correct != trial.places}
+        return [self._counterfactual(key) for key in self._trials if self._changes[key]]
+
+    @property
+    def base_times(self) -> Times:
+        """The times of the run without a change."""
+        return self._trials[_key(())].times
+
+    def difference(self) -> str:
+        """Why the run without a change is not the recorded one; "" if it takes the same time."""
+        if _key(()) not in self._trials:
+            return "the repeated run has no packets"
+        recorded, again = self._base.times, self.base_times
+        for what, before, after in (
+            ("the session", recorded.session_s, again.session_s),
+            ("the delivery", recorded.delivered_s, again.delivered_s),
+        ):
+            if not _is_same(before, after):
+                now, then = ("for ever" if each is None else f"{each:.6f} s" for each in (after, before))
+                return f"with the recorded losses alone, {what} takes {now} instead of {then}"
+        return ""
+
+    def _batch(self, due: dict[Key, Places]) -> dict[Key, _Trial]:
+        """Perform the run with each set of changes; other advertised values are a plan of their own."""
+        tried: dict[Key, _Trial] = {}
+        for is_advertised in (False, True):
+            own = {key: places for key, places in due.items() if _is_advertised(self._changes[key]) == is_advertised}
+            if not own:
+                continue
+            plan = plan_of(self._base, [(self._changes[key], places) for key, places in own.items()])
+            plan = without_advertised(plan, self._base.run) if is_advertised else plan
+            results = self._perform(plan, str(self.runs))
+            self.runs += len(own)
+            for (key, places), run in zip(own.items(), plan.runs, strict=True):
+                directory = run_directory(results, run.run_id)
+                if (times := times_of(directory)) is not None:
+                    correct = places_in(self._base, self._changes[key], directory)
+                    tried[key] = _Trial(places, correct, times, directory)
+        return tried
+
+    def _counterfactual(self, key: Key) -> Counterfactual:
+        trial, base = self._trials[key], self.base_times
+        both = base.delivered_s, trial.times.delivered_s
+        return Counterfactual(
+            self._changes[key],
+            trial.times,
+            base.session_s - trial.times.session_s,
+            None if both[0] is None or both[1] is None else both[0] - both[1],
+            sum(trial.places.get(loss) != place for loss, place in trial.correct.items()),
+            trial.run,
+        )
+
+
+def _key(changes: Changes) -> Key:
+    """What changes change: equal for changes that heal the same losses."""
+    return healed_by(changes), frozenset(change for change in changes if not change.losses)
+
+
+def _is_advertised(changes: Changes) -> bool:
+    return any(change.kind == "advertised" for change in changes)
+
+
+def _is_same(before: float | None, after: float | None) -> bool:
+    if before is None or after is None:
+        return before is after
+    return abs(before - after) <= max(SAME_S, SAME_SHARE * before)
+
+
+def greedy_order(found: Sequence[Counterfactual], harmless_s: float) -> Changes:
+    """The changes in the order in which they are put together: of those that heal losses or change advertised values,
+    the largest cost first, and of about equal ones that with the fewest losses; none that adds nothing."""
+    costly = [each for each in found if each.is_of_transfer and each.cost_s > harmless_s]
+    costly = [each for each in costly if not _is_sum(each, costly)]
+    costly.sort(key=lambda each: (-round(each.cost_s / harmless_s) if harmless_s else -each.cost_s, len(each.losses)))
+    chosen: Changes = ()
+    for each in costly:
+        (change,) = each.changes
+        if not change.losses or not set(healed_by(chosen)).issuperset(change.losses):
+            chosen = (*chosen, change)
+    return chosen[:MOST_LEAST]
+
+
+def _is_sum(whole: Counterfactual, others: Sequence[Counterfactual]) -> bool:
+    """Whether smaller sets of the losses that are healed cost nearly as much one by one."""
+    left, sum_s = set(whole.losses), 0.0
+    for part in sorted(others, key=lambda each: -each.cost_s):
+        if part.losses and left.issuperset(part.losses) and len(part.losses) < len(whole.losses):
+            left -= set(part.losses)
+            sum_s += part.cost_s
+    return sum_s >= EXPLAINED * whole.cost_s
+
+
+def _alike(found: Sequence[Counterfactual], harmless_s: float) -> list[Changes]:
+    """Pairs of single losses that cost about the same: it may be the same time."""
+    singles = [each for each in found if len(each.losses) == 1 and each.cost_s > harmless_s]
+    pairs: list[Changes] = [
+        (*one.changes, *other.changes)
+        for one, other in combinations(singles, 2)
+        if abs(one.cost_s - other.cost_s) <= harmless_s
+    ]
+    return pairs[:MOST_PAIRS]
+
+
+def least_of(found: Sequence[Counterfactual], order: Changes) -> Counterfactual | None:
+    """The fewest of the ordered changes that explain nearly all that changes of the transfer explain; None if these
+    explain nothing."""
+    by_key = {_key(each.changes): each for each in found if each.is_of_transfer}
+    most_s = max((each.cost_s for each in by_key.values()), default=0.0)
+    for count in range(1, len(order) + 1):
+        each = by_key.get(_key(order[:count]))
+        if each is not None and each.cost_s >= EXPLAINED * most_s:
+            return replace(each, changes=order[:count])
+    return max(by_key.values(), key=lambda each: each.cost_s) if order else None
+
+
+def interactions(found: Sequence[Counterfactual], harmless_s: float, round_s: float) -> Iterator[Interaction]:
+    """The losses whose costs do not add up, among those that were healed one by one."""
+    healed = [each for each in found if all(change.kind == "losses" for change in each.changes)]
+    alone_s = {each.losses[0]: each.cost_s for each in healed if len(each.losses) == 1}
+    known: list[set[Loss]] = []
+    for each in sorted(healed, key=lambda each: len(each.losses)):
+        losses = set(each.losses)
+        if len(losses) < 2 or each.cost_s < round_s or not losses <= alone_s.keys():
+            continue
+        is_shared = max(alone_s[loss] for loss in losses) <= harmless_s
+        is_redundant = min(alone_s[loss] for loss in losses) >= each.cost_s - harmless_s
+        if (is_shared or is_redundant) and not any(smaller <= losses for smaller in known):
+            known.append(losses)
+            yield Interaction(is_shared, each.losses, each.cost_s)

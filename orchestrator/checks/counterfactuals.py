@@ -1,0 +1,362 @@
+"""A recorded run with one thing changed: the losses and the changes to try, and the plan of the runs that have them.
+
+On the clock exact, a run is a function of its seed and its channel. It is repeated over a channel without random
+effects, whose losses are aimed at the packets that were lost; one that is healed is not aimed at.
+
+A change renumbers the packets after it: of a packet that arrives, no second copy is sent. So the losses that remain are
+aimed at the same packets as before, by name and content. `owlt.orchestrator.checks.costs` performs the runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.captures.accounting.pairs import load_pairs
+from owlt.captures.accounting.summary import load_summary, read_both
+from owlt.captures.inspection.causes import Cause
+from owlt.captures.inspection.critical_path import is_lost
+from owlt.captures.inspection.inspection import inspect
+from owlt.captures.protocols.ladder import Rung
+from owlt.emulator.channel.aimed_fault import MOST_RULES
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.axes import base_name
+from owlt.inputs.mistake import Mistake
+from owlt.inputs.mistake import Place as InFile
+from owlt.inputs.quantities import format_delay, format_rate, format_rate_or_unlimited
+from owlt.orchestrator.checks.fault_cases import DIRECTIONS, HOST_OF, Direction, Hit, Place, faults_of
+from owlt.orchestrator.checks.shrinking import without_random_effects
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import Batch, Plan, Run, advertised_values, channel_of, read_plan
+from owlt.orchestrator.planning.run_channel import channel_key, with_links
+from owlt.orchestrator.run.analysis import case_of_run, links_of
+from owlt.results.record import Outcome, RunRecord, read_record
+from owlt.results.recorded_runs import results_root
+
+Kind = Literal["losses", "delay", "rate", "advertised"]
+"""What is changed: losses are healed, a delay is halved, a rate is unlimited, or the implementation gets the channel's
+rate and delay instead of other ones."""
+FEW_LOSSES = 4
+"""So many losses of one cause are also healed one by one."""
+MOST_SINGLE = 8
+"""The most losses that are healed one by one."""
+_DIRECTION_OF = {host: direction for direction, host in HOST_OF.items()}
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_NAMED = 3
+"""The most losses of a change that are named one by one."""
+_OF_A_RATE = ("rate_bps", "queue_packets", "queue_bytes", "queue_ns", "queue_bdp", "ecn_marking")
+"""The fields of a link that a link without a rate limit does not have."""
+
+
+class Identity(NamedTuple):
+    """Which packet it is, whatever its number: the pieces of the file that it carries or, if it carries none, its
+    name; and how many such packets its host had sent with it."""
+
+    direction: Direction
+    content: tuple[tuple[int, int], ...] | str
+    occurrence: int
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A packet that did not arrive intact: its place, the index of its rung, its number among all losses in the order
+    in which they were sent, from 1, the protocol's name of its message, and which packet it is."""
+
+    place: Place
+    rung: int
+    number: int
+    name: str
+    identity: Identity
+
+    @property
+    def text(self) -> str:
+        """In words, such as "forward #118, EOF"."""
+        return f"{self.place.text}, {self.name}"
+
+    @property
+    def ordinal(self) -> str:
+        """Its number in words, such as "second"."""
+        return _ORDINALS[self.number - 1] if self.number <= len(_ORDINALS) else f"{self.number}th"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that is changed in a run: these losses are healed, or the link of a direction or the advertised values
+    are other ones."""
+
+    kind: Kind
+    text: str
+    losses: tuple[Loss, ...] = ()
+    direction: Direction | None = None
+
+
+Changes = tuple[Change, ...]
+"""Changes that are made together; () makes none."""
+Places = Mapping[Loss, Place]
+"""Where the losses that are not healed are aimed at."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """From the launch of a run until the receiver had the file, None: never, and from its first packet to its last."""
+
+    delivered_s: float | None
+    session_s: float
+
+
+class LinkPacket(NamedTuple):
+    """A packet that entered the link: the index of its rung, and which packet it is."""
+
+    rung: int
+    identity: Identity
+
+
+@dataclass(frozen=True)
+class Base:
+    """A recorded run in a form that can be changed: its plan; the run in it, with the seed that it had; the channel
+    without random effects and without losses; its packets, its losses and its times."""
+
+    plan: Plan
+    run: Run
+    channel: ChannelSpec
+    sent: Mapping[Place, LinkPacket]
+    losses: tuple[Loss, ...]
+    times: Times
+
+
+def base_of(directory: Path, rungs: Sequence[Rung]) -> Base:
+    """A recorded run, whose messages are `rungs`, in a form that can be changed.
+
+    Raises OwltError with the reason if that cannot be exact, OSError.
+    """
+    record, plan = read_record(directory), read_plan(results_root(directory.parent.parent))
+    run = next((each for each in plan.runs if each.run_id == record.run_id), None)
+    times = times_of(directory)
+    if run is None or times is None:
+        raise _not_exact(directory, "the run is not in the plan of its results, or has no packets")
+    if plan.sweep.clock != "exact" or plan.sweep.rig != "virtual":
+        raise _not_exact(directory, f"a run on the clock {plan.sweep.clock} is no function of its seed and its channel")
+    if why := plan.implementations[record.implementation].not_repeatable:
+        raise _not_exact(directory, f"{record.implementation} is not repeatable: {why}")
+    channel = channel_of(run, plan.channels[run.channel_key], True)
+    if random := _random_effects(channel):
+        raise _not_exact(directory, f"its channel has effects that cannot be aimed as losses can: {', '.join(random)}")
+    faults = tuple(fault for fault in channel.faults if not fault.action.drop)
+    channel = without_random_effects(channel).model_copy(update={"faults": faults})
+    sent = packets_on_link(rungs)
+    return Base(plan, run.model_copy(update={"seed": record.seed}), channel, sent, losses_among(sent, rungs), times)
+
+
+def _not_exact(directory: Path, problem: str) -> OwltError:
+    expected = "a run that can be repeated with one thing changed"
+    return OwltError(Mistake(problem, expected, where=InFile(str(directory))))
+
+
+def _random_effects(channel: ChannelSpec) -> list[str]:
+    links = [link for links in channel.states for link in links.values()]
+    effects = {
+        "jitter": any(link.jitter for link in links),
+        "reordering": any(link.reordering for link in links),
+        "duplication": any(link.duplication_rate for link in links),
+        "ECN marks by chance": any(link.ecn_marking and link.ecn_marking.draws for link in links),
+        "outages": any(not link.up for link in links),
+        "faults by chance": any(fault.probability < 1 for fault in channel.faults),
+        "faults that others start": any(fault.after for fault in channel.faults),
+    }
+    return [name for name, is_there in effects.items() if is_there]
+
+
+def packets_on_link(rungs: Sequence[Rung]) -> dict[Place, LinkPacket]:
+    """The packets that entered the link, in the order in which they were sent: without those that a queue or an MTU
+    dropped, which the repeated run drops again by itself."""
+    packets: dict[Place, LinkPacket] = {}
+    numbers: Counter[Direction] = Counter()
+    alike: Counter[tuple[Direction, tuple[tuple[int, int], ...] | str]] = Counter()
+    for index, rung in enumerate(rungs):
+        if not rung.arrived_ns and rung.fate in ("queue", "mtu"):
+            continue
+        direction = _DIRECTION_OF[rung.message.host]
+        numbers[direction] += 1
+        which = (direction, rung.message.placed_pieces or rung.message.name)
+        alike[which] += 1
+        packets[Place(direction, numbers[direction])] = LinkPacket(index, Identity(*which, alike[which]))
+    return packets
+
+
+def losses_among(sent: Mapping[Place, LinkPacket], rungs: Sequence[Rung]) -> tuple[Loss, ...]:
+    """The packets that were lost, or arrived damaged, in the order in which they were sent."""
+    lost = [(place, packet) for place, packet in sent.items() if is_lost(rungs[packet.rung])]
+    return tuple(
+        Loss(place, packet.rung, number, rungs[packet.rung].message.name, packet.identity)
+        for number, (place, packet) in enumerate(lost, start=1)
+    )
+
+
+def times_of(directory: Path) -> Times | None:
+    """The times of a recorded run; None if it has no packets. Raises OSError."""
+    record, summary = read_record(directory), load_summary(directory)
+    if summary is None or summary.first_packet_ns is None or summary.last_packet_ns is None:
+        return None
+    return Times(_delivered_s(record), (summary.last_packet_ns - summary.first_packet_ns) / 1e9)
+
+
+def _delivered_s(record: RunRecord) -> float | None:
+    if record.outcome is not Outcome.COMPLETED or record.started_at_ns is None or record.file_delivered_at_ns is None:
+        return None
+    return (record.file_delivered_at_ns - record.started_at_ns) / 1e9
+
+
+def changes_of(base: Base, causes: Sequence[Cause]) -> list[Change]:
+    """The changes to try one by one: the losses that a cause names, together and, if they are few, alone; all others;
+    then those of the channel and of the advertised values."""
+    by_rung = {loss.rung: loss for loss in base.losses}
+    sets: list[tuple[Loss, ...]] = []
+    for cause in causes:
+        named = tuple(by_rung[index] for index in cause.lost if index in by_rung)
+        first = min((part.packet for part in cause.parts), default=0)
+        sets += [named, tuple(loss for loss in named if loss.rung > first)] if cause.what == "round trips" else [named]
+    singles = list(dict.fromkeys((loss,) for each in sets if len(each) <= FEW_LOSSES for loss in each))[:MOST_SINGLE]
+    others = [tuple(loss for loss in base.losses if loss not in each) for each in sets if each]
+    wanted = [each for each in dict.fromkeys([*singles, *sets, *others, base.losses]) if each]
+    return [
+        *(Change("losses", _healed_text(each, len(base.losses)), each) for each in wanted),
+        *_changes_of_links(base),
+        *_changes_of_advertised(base),
+    ]
+
+
+def _healed_text(losses: Sequence[Loss], of: int) -> str:
+    if len(losses) == 1:
+        which = "the only" if of == 1 else f"the {losses[0].ordinal}"
+        return f"{which} loss ({losses[0].text}) healed"
+    which = "both" if of == len(losses) == 2 else f"all {of}" if len(losses) == of else f"{len(losses)} of {of}"
+    if len(losses) <= _NAMED:
+        return f"{which} losses ({'; '.join(loss.text for loss in losses)}) healed"
+    return f"{which} losses ({', '.join(dict.fromkeys(loss.name for loss in losses))}) healed"
+
+
+def _changes_of_links(base: Base) -> Iterator[Change]:
+    for direction in DIRECTIONS:
+        link = base.channel.link(direction)
+        if link.delay_ns:
+            halved = f"from {format_delay(link.delay_ns)} to {format_delay(link.delay_ns // 2)}"
+            yield Change("delay", f"the {direction} delay halved, {halved}", direction=direction)
+    for direction in DIRECTIONS:
+        link = base.channel.link(direction)
+        if link.rate_bps is not None:
+            text = f"the {direction} rate unlimited instead of {format_rate(link.rate_bps)}"
+            yield Change("rate", text, direction=direction)
+
+
+def _changes_of_advertised(base: Base) -> Iterator[Change]:
+    advertised = advertised_values(base.run, base.plan.sweep)
+    own = advertised_values(base.run, without_advertised(base.plan, base.run).sweep)
+    rates = [format_rate_or_unlimited(each.rate_bps) for each in (own, advertised)]
+    delays = [format_delay(round(each.one_way_delay_s * 1e9)) for each in (own, advertised)]
+    if words := [" instead of ".join(each) for each in (rates, delays) if each[0] != each[1]]:
+        yield Change("advertised", f"the channel's own {' and '.join(words)} advertised")
+
+
+def without_advertised(plan: Plan, run: Run) -> Plan:
+    """The plan in which the implementation of a run gets the channel's own rate and delay."""
+    name = base_name(run.permutation.implementation)
+    advertised = {other: each for other, each in plan.sweep.advertised.items() if other != name}
+    return plan.model_copy(update={"sweep": plan.sweep.model_copy(update={"advertised": advertised})})
+
+
+def healed_by(changes: Iterable[Change]) -> tuple[Loss, ...]:
+    """The losses that changes heal, each once, in the order in which they were sent."""
+    return tuple(sorted({loss for change in changes for loss in change.losses}, key=lambda loss: loss.number))
+
+
+def expected_places(base: Base, changes: Changes) -> Places:
+    """Where the losses that remain are expected: the data of those that are healed are not sent again, so that the
+    packets behind have lower numbers. Losses among data that are not sent are left out."""
+    healed = healed_by(changes)
+    arrived = {
+        loss.identity[:2]: loss.identity.occurrence
+        for loss in reversed(healed)
+        if isinstance(loss.identity.content, tuple)
+    }
+    gone = {
+        place
+        for place, packet in base.sent.items()
+        if packet.identity.occurrence > arrived.get(packet.identity[:2], packet.identity.occurrence)
+    }
+    return {
+        loss: replace(loss.place, number=loss.place.number - _before(loss.place, gone))
+        for loss in base.losses
+        if loss not in healed and loss.place not in gone
+    }
+
+
+def _before(place: Place, others: Collection[Place]) -> int:
+    return sum(each.direction == place.direction and each.number < place.number for each in others)
+
+
+def places_in(base: Base, changes: Changes, directory: Path) -> Places:
+    """Where the losses that remain are in a run with changes, as its packets show. Raises OwltError, OSError."""
+    at = {packet.identity: place for place, packet in packets_on_link(_rungs_of(directory)).items()}
+    healed = healed_by(changes)
+    return {loss: at[loss.identity] for loss in base.losses if loss not in healed and loss.identity in at}
+
+
+def _rungs_of(directory: Path) -> Sequence[Rung]:
+    record, case = case_of_run(directory)
+    forward, reverse = links_of(record)
+    both = read_both(*(directory / capture for capture in CAPTURES))
+    crossing = load_pairs(directory, *both, case.session)
+    return inspect(*both, replace(case, forward_link=forward, reverse_link=reverse), None, crossing).rungs
+
+
+def channel_with(base: Base, changes: Changes, places: Places) -> ChannelSpec:
+    """The channel of the run with some changes, whose losses are aimed at some places.
+
+    Raises OwltError if these are too many.
+    """
+    channel = base.channel
+    for change in changes:
+        channel = with_links(channel, partial(_changed, change))
+    faults = faults_of(tuple(Hit(place) for place in places.values()))
+    if (most := max((len(fault.occurrences) for fault in faults), default=0)) > MOST_RULES:
+        raise OwltError(Mistake(f"{most} losses in one direction", f"at most {MOST_RULES}, which can be aimed"))
+    return channel.model_copy(update={"faults": (*channel.faults, *faults)})
+
+
+def _changed(change: Change, direction: str, link: LinkSpec) -> LinkSpec:
+    """The link of a direction with what a change makes of it."""
+    if change.direction != direction:
+        return link
+    if change.kind == "delay":
+        return link.model_copy(update={"delay_ns": link.delay_ns // 2})
+    return link.model_copy(update={name: LinkSpec.model_fields[name].default for name in _OF_A_RATE})
+
+
+def plan_of(base: Base, variants: Sequence[tuple[Changes, Places]]) -> Plan:
+    """The plan of the run once with each set of changes, with the run's own seed and names of the same length: programs
+    see them in paths. What the implementation is given of the channel is what it was given. Raises OwltError.
+    """
+    runs, channels = [], {}
+    for number, (changes, places) in enumerate(variants):
+        channel = channel_with(base, changes, places)
+        key = channel_key(channel)
+        channels[key] = channel.model_copy(update={"faults": ()})
+        values = {"run_id": f"{base.run.run_id[:-2]}{number:02d}", "channel_key": key}
+        runs.append(base.run.model_copy(update={**values, "faults": channel.to_wire().get("faults", [])}))
+    of_sweep = {"certify": False, "keep_captures": "headers", "quarantine_after": 0, "repetitions": 1}
+    of_sweep |= {"baseline": None, "assertions": []}
+    return base.plan.model_copy(
+        update={
+            "sweep": base.plan.sweep.model_copy(update=of_sweep),
+            "channels": dict(sorted(channels.items())),
+            "certifications": [],
+            "batches": [Batch(index=index, seed=run.seed, runs=[run]) for index, run in enumerate(runs)],
+            "history": [],
+        }
+    )

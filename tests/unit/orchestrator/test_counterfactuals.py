@@ -1,0 +1,213 @@
+"""Which changes are tried, where the remaining losses are aimed at, and what the costs of changes show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from owlt.captures.inspection.causes import Cause
+from owlt.captures.protocols.ladder import Rung
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.inputs.sweep import Advertised
+from owlt.orchestrator.checks.costs import Counterfactual, greedy_order, interactions, least_of
+from owlt.orchestrator.checks.counterfactuals import (
+    Base,
+    Change,
+    Loss,
+    Times,
+    changes_of,
+    channel_with,
+    expected_places,
+    losses_among,
+    packets_on_link,
+    plan_of,
+)
+from owlt.orchestrator.checks.fault_cases import Place, plan_over
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from tests.unit.captures.test_critical_path import file_of, rung
+
+LINK = LinkSpec(delay_ns=250_000_000, rate_bps=1_000_000, queue_bytes=30_000)
+CHANNEL = ChannelSpec(forward=LINK, reverse=LINK)
+
+
+def base_of(rungs: list[Rung], advertised: Advertised | None = None) -> Base:
+    """A run with these packets."""
+    plan = plan_over("run", find_implementation("ltp"), {"plain": CHANNEL}, 20_000)
+    if advertised:
+        plan = plan.model_copy(update={"sweep": plan.sweep.model_copy(update={"advertised": {"ltp": advertised}})})
+    sent = packets_on_link(rungs)
+    return Base(plan, plan.runs[0], CHANNEL, sent, losses_among(sent, rungs), Times(3.0, 3.0))
+
+
+def with_losses() -> list[Rung]:
+    """Two of four packets are lost and sent again behind a report, which is lost at first; so is the last packet."""
+    report = [rung("receiver", 400, "of the receiver", lost=True), rung("receiver", 900, "of the receiver")]
+    again = [rung("sender", 1200, "data again", data=1000), rung("sender", 1210, "data again", data=2000)]
+    return [*file_of(4, lost=[1, 2]), *report, *again, rung("sender", 1300, "of the sender", lost=True)]
+
+
+def texts(base: Base, causes: list[Cause]) -> list[str]:
+    return [change.text for change in changes_of(base, causes) if change.kind == "losses"]
+
+
+def cause(*lost: int) -> Cause:
+    return Cause("waiting", "receiver", "recovery", "", 1, 1, (), lost)
+
+
+def test_losses_are_numbered_in_each_direction_where_they_enter_the_link() -> None:
+    places = [loss.place for loss in base_of(with_losses()).losses]
+
+    assert places == [Place("forward", 2), Place("forward", 3), Place("reverse", 1), Place("forward", 7)]
+
+
+def test_a_packet_that_a_queue_drops_is_not_numbered() -> None:
+    dropped = rung("sender", 20, "new data", lost=True, data=9000)
+    dropped = Rung(dropped.message, dropped.left_ns, (), False, "new data", "queue")
+    rungs = sorted([*with_losses(), dropped], key=lambda each: each.left_ns)
+
+    assert [loss.place.number for loss in base_of(rungs).losses] == [2, 3, 1, 7]
+
+
+def test_data_of_a_healed_loss_are_not_sent_again_so_later_losses_have_lower_numbers() -> None:
+    base = base_of(with_losses())
+    first, second, report, last = base.losses
+
+    places = expected_places(base, (Change("losses", "", (first,)),))
+
+    assert places == {second: second.place, report: report.place, last: Place("forward", 6)}
+
+
+def test_a_second_copy_of_healed_data_that_was_lost_is_not_aimed_at() -> None:
+    again = rung("sender", 1200, "data again", data=1000, lost=True)
+    base = base_of([*file_of(4, lost=[1]), again, rung("sender", 2200, "data again", data=1000)])
+
+    assert expected_places(base, (Change("losses", "", base.losses[:1]),)) == {}
+
+
+def test_of_a_cause_with_few_losses_each_is_healed_alone_then_all_and_all_others() -> None:
+    assert texts(base_of(with_losses()), [cause(1, 2)]) == [
+        "the first loss (forward #2, new data) healed",
+        "the second loss (forward #3, new data) healed",
+        "2 of 4 losses (forward #2, new data; forward #3, new data) healed",
+        "2 of 4 losses (reverse #1, of the receiver; forward #7, of the sender) healed",
+        "all 4 losses (new data, of the receiver, of the sender) healed",
+    ]
+
+
+def test_of_a_cause_with_many_losses_none_is_healed_alone() -> None:
+    base = base_of(file_of(20, lost=range(5, 15)))
+
+    assert texts(base, [cause(*range(5, 15))]) == ["all 10 losses (new data) healed"]
+
+
+def test_the_delays_and_rates_of_the_channel_are_changed_one_by_one() -> None:
+    changes = [change for change in changes_of(base_of(file_of(4)), []) if change.kind != "losses"]
+
+    assert [change.text for change in changes] == [
+        "the forward delay halved, from 250 ms to 125 ms",
+        "the reverse delay halved, from 250 ms to 125 ms",
+        "the forward rate unlimited instead of 1 Mbit/s",
+        "the reverse rate unlimited instead of 1 Mbit/s",
+    ]
+
+
+def test_an_advertised_rate_that_is_not_the_channels_is_a_change() -> None:
+    base = base_of(file_of(4), Advertised.model_validate({"rate": "500 kbit/s"}))
+
+    assert [change.text for change in changes_of(base, []) if change.kind == "advertised"] == [
+        "the channel's own 1 Mbit/s instead of 500 kbit/s advertised"
+    ]
+
+
+def test_a_link_without_a_rate_is_one_that_the_emulator_accepts() -> None:
+    unlimited = [change for change in changes_of(base_of(file_of(4)), []) if change.kind == "rate"]
+    channel = channel_with(base_of(file_of(4)), (unlimited[0],), {})
+
+    assert ChannelSpec.from_wire(channel.to_wire()) == channel
+    assert (channel.forward.rate_bps, channel.reverse) == (None, LINK)
+
+
+def test_more_losses_than_can_be_aimed_are_refused() -> None:
+    base = base_of(file_of(80, lost=range(65)))
+
+    with pytest.raises(OwltError, match="65 losses in one direction, expected at most 64"):
+        channel_with(base, (), expected_places(base, ()))
+
+
+def test_every_run_of_the_plan_has_the_seed_and_a_name_as_long_as_that_of_the_recorded_one() -> None:
+    base = base_of(with_losses())
+    plan = plan_of(base, [((), expected_places(base, ()))] * 3)
+
+    assert {run.seed for run in plan.runs} == {batch.seed for batch in plan.batches} == {base.run.seed}
+    assert {len(run.run_id) for run in plan.runs} == {len(base.run.run_id)}
+    assert len({run.run_id for run in plan.runs}) == 3
+
+
+def test_the_remaining_losses_are_faults_of_the_run() -> None:
+    base = base_of(with_losses())
+    (run,) = plan_of(base, [((), expected_places(base, ()))]).runs
+
+    assert [(fault["direction"], fault["occurrence"]) for fault in run.faults] == [
+        ("forward", [2, 3, 7]),
+        ("reverse", 1),
+    ]
+
+
+def healed(cost_s: float, *losses: Loss) -> Counterfactual:
+    change = Change("losses", str([loss.number for loss in losses]), losses)
+    return Counterfactual((change,), Times(1.0, 3.0 - cost_s), cost_s, cost_s, 0, Path("run"))
+
+
+ONE, TWO, THREE, FOUR = base_of(with_losses()).losses
+
+
+def test_losses_whose_costs_add_up_are_taken_one_by_one_the_largest_first() -> None:
+    found = [healed(0.5, ONE), healed(0.6, TWO), healed(1.1, ONE, TWO)]
+
+    assert [change.losses for change in greedy_order(found, 0.01)] == [(TWO,), (ONE,)]
+
+
+def test_losses_that_cost_something_only_together_are_taken_together() -> None:
+    found = [healed(0.001, ONE), healed(0.001, TWO), healed(0.5, ONE, TWO)]
+
+    assert [change.losses for change in greedy_order(found, 0.01)] == [(ONE, TWO)]
+
+
+def test_the_least_set_is_the_first_that_explains_what_all_losses_explain() -> None:
+    found = [healed(0.8, ONE), healed(0.5, TWO), healed(0.005, THREE), healed(1.299, ONE, TWO)]
+    found.append(healed(1.301, ONE, TWO, THREE, FOUR))
+    least = least_of(found, greedy_order(found, 0.01))
+
+    assert least is not None
+    assert (least.losses, least.cost_s) == ((ONE, TWO), 1.299)
+
+
+def test_without_a_loss_that_costs_something_there_is_no_least_set() -> None:
+    found = [healed(0.001, ONE)]
+
+    assert least_of(found, greedy_order(found, 0.01)) is None
+
+
+def test_losses_of_which_each_alone_saves_nothing_share_a_round() -> None:
+    (found,) = interactions([healed(0.001, ONE), healed(0.002, TWO), healed(0.5, ONE, TWO)], 0.01, 0.25)
+
+    assert (found.is_shared, found.losses, found.cost_s) == (True, (ONE, TWO), 0.5)
+
+
+def test_losses_of_which_each_alone_saves_all_are_harmless_without_the_other() -> None:
+    (found,) = interactions([healed(0.5, ONE), healed(0.5, TWO), healed(0.5, ONE, TWO)], 0.01, 0.25)
+
+    assert (found.is_shared, found.losses) == (False, (ONE, TWO))
+
+
+def test_losses_whose_costs_add_up_do_not_interact() -> None:
+    assert not [*interactions([healed(0.5, ONE), healed(0.6, TWO), healed(1.1, ONE, TWO)], 0.01, 0.25)]
+
+
+def test_a_set_of_losses_that_is_more_than_an_interaction_is_not_named_again() -> None:
+    alone = [healed(0.0, ONE), healed(0.0, TWO), healed(0.0, THREE)]
+    found = [*interactions([*alone, healed(0.5, ONE, TWO), healed(0.5, ONE, TWO, THREE)], 0.01, 0.25)]
+
+    assert [each.losses for each in found] == [(ONE, TWO)]
