@@ -30,7 +30,7 @@ from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
 from owlt.inputs.mistake import Place as InFile
 from owlt.inputs.quantities import format_delay, format_rate, format_rate_or_unlimited
-from owlt.orchestrator.checks.fault_cases import DIRECTIONS, HOST_OF, Direction, Hit, Place, faults_of
+from owlt.orchestrator.checks.fault_cases import DIRECTIONS, HOST_OF, Direction, Hit, Place, aimed_at
 from owlt.orchestrator.checks.shrinking import without_random_effects
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Batch, Plan, Run, advertised_values, channel_of, read_plan
@@ -323,7 +323,7 @@ def channel_with(base: Base, changes: Changes, places: Places) -> ChannelSpec:
     channel = base.channel
     for change in changes:
         channel = with_links(channel, partial(_changed, change))
-    faults = faults_of(tuple(Hit(place) for place in places.values()))
+    faults = aimed_at(tuple(Hit(place) for place in places.values()))
     if (most := max((len(fault.occurrences) for fault in faults), default=0)) > MOST_RULES:
         raise OwltError(Mistake(f"{most} losses in one direction", f"at most {MOST_RULES}, which can be aimed"))
     return channel.model_copy(update={"faults": (*channel.faults, *faults)})
