@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,17 @@ SERIES = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#332288", "#88
 FROM_SENDER, FROM_RECEIVER, BESIDE_DATA, AGAIN, DAMAGED = SERIES[:5]
 """Colours in the figures of one session: the sender's (new) data, the receiver's packets, the sender's other packets,
 retransmitted data, damaged packets."""
+TIME: Mapping[str, str] = {
+    "new data": SERIES[0],
+    "serialization": "#56b4e9",
+    "queueing": SERIES[4],
+    "propagation": SERIES[2],
+    "in the channel": SERIES[5],
+    "processing": SERIES[7],
+    "timer": SERIES[1],
+    "waiting": SERIES[3],
+}
+"""Colours of what a session's time was spent on (captures.inspection.critical_path)."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 NAMED = 6
 """The most implementations that a sentence names, and that are side by side in the table of medians."""

@@ -17,6 +17,7 @@ from owlt.captures.accounting.suspicion import MORE_THAN_ALL, NOTHING_EXPECTED, 
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.conversations import suspect_groups
 from owlt.captures.frames.session import Host, Session
+from owlt.captures.inspection.critical_path import PROMPT_BY_REAL_CLOCK_NS, Clues, CriticalPath, critical_path
 from owlt.captures.inspection.tables import Table, packet_table
 from owlt.captures.inspection.traces import Traces, trace_run
 from owlt.captures.matches.bottleneck import Link
@@ -30,6 +31,7 @@ from owlt.captures.protocols.messages import Message, stated_file_bytes
 from owlt.captures.protocols.tshark import NoDissection
 from owlt.captures.protocols.view import Exchange, ProtocolView, read_exchange, view
 from owlt.results.record import Faults
+from owlt.results.waits import TimedWait
 
 COMPLETED = "completed"
 
@@ -63,6 +65,10 @@ class Case:
     reason: str = ""
     beside: Sequence[tuple[str, str]] = ()
     faults: Faults | None = None
+    waits: Sequence[TimedWait] = ()
+    """The waits of its programs that a timer ended, as far as they are known."""
+    prompt_ns: int = PROMPT_BY_REAL_CLOCK_NS
+    """The longest time in which a host answers."""
 
     @property
     def has_failed(self) -> bool:
@@ -105,10 +111,11 @@ class OneSideInspection:
 @dataclass(frozen=True, eq=False)
 class Inspection:
     """All results. `packets` has a row for each packet of the session (`accounting.packets`), `rungs` are the messages
-    with their departures and arrivals. `exchange` and `view` are None, and `rungs` is empty, if the protocol could not
-    be analysed; `clocks` is None if there is one clock. `notes` say so, each in a sentence. `left_out` states why the
-    summary has no goodput and no measure derived from it; "" if it has them, or if the file's size is not known. `hits`
-    are the packets that aimed faults have hit."""
+    with their departures and arrivals, and `path` is where the session's time went. `exchange`, `view` and `path` are
+    None, and `rungs` is empty, if the protocol could not be analysed; `clocks` is None if there is one clock. `notes`
+    say so, each in a sentence. `left_out` states why the summary has no goodput and no measure derived from it; "" if
+    it has them, or if the file's size is not known. `hits` are the packets that aimed faults have hit.
+    """
 
     summary: CaptureSummary
     packets: Table
@@ -116,6 +123,7 @@ class Inspection:
     exchange: Exchange | None
     view: ProtocolView | None
     rungs: list[Rung]
+    path: CriticalPath | None
     clocks: ClockRelation | None
     notes: list[str]
     left_out: str = ""
@@ -171,13 +179,15 @@ def inspect(
     notes += refusal_notes(exchange)
     hits = named_hits(case.faults, crossing) if case.faults else []
     actions = {(hit.host, hit.frame): hit.action for hit in hits}
+    steps = rungs(exchange.of_sender, exchange.of_receiver, crossing, fates, actions) if exchange else []
     return Inspection(
         summary=summary,
         packets=packets,
         traces=_traces(crossing, accounts, exchange, case),
         exchange=exchange,
         view=protocol_view,
-        rungs=rungs(exchange.of_sender, exchange.of_receiver, crossing, fates, actions) if exchange else [],
+        rungs=steps,
+        path=_path(steps, summary, case),
         clocks=clocks,
         notes=notes,
         left_out=left_out,
@@ -194,6 +204,16 @@ def _protocol(crossing: Crossing, case: Case, notes: list[str]) -> tuple[Exchang
     except NoDissection as problem:
         notes.append(f"the protocol was not analysed: {problem}")
         return exchange, None
+
+
+def _path(steps: Sequence[Rung], summary: CaptureSummary, case: Case) -> CriticalPath | None:
+    """The critical path of the session; None without messages, or without time."""
+    begin_ns, end_ns = summary.first_packet_ns, summary.last_packet_ns
+    if not steps or begin_ns is None or end_ns is None or end_ns <= begin_ns:
+        return None
+    links = case.forward_link, case.reverse_link
+    clues = Clues(links, case.file_delivered_at_ns, case.waits, case.prompt_ns)
+    return critical_path(steps, begin_ns, end_ns, clues)
 
 
 def refusal_notes(exchange: Exchange | None) -> list[str]:

@@ -42,6 +42,7 @@ from owlt.orchestrator.profiles.catalogue import find_implementation, implementa
 
 if TYPE_CHECKING:
     from owlt.captures.inspection.inspection import Inspection
+    from owlt.results.record import RunRecord
 
 
 def analyse_run(run: Path, tables: str, out: Path | None, implementation: str = "") -> Analysis:
@@ -49,6 +50,14 @@ def analyse_run(run: Path, tables: str, out: Path | None, implementation: str = 
 
     Raises OwltError if it kept no captures or they are of another session.
     """
+    directory = _output_directory(out, run / "analysis")
+    record, case, inspection = inspected_run(run, implementation)
+    return _written(f"{record.title}, {record.run_id}", inspection, case, tables, directory, record.suspect)
+
+
+def inspected_run(run: Path, implementation: str = "") -> tuple[RunRecord, Case, Inspection]:
+    """A recorded run, its case and all results from its captures; with another implementation's dissector if one is
+    named. Raises OwltError if it kept no captures or they are of another session."""
     from owlt.captures.accounting.derived_files import CAPTURES
     from owlt.captures.accounting.pairs import load_pairs
     from owlt.captures.accounting.summary import load_summary, read_both
@@ -58,7 +67,6 @@ def analyse_run(run: Path, tables: str, out: Path | None, implementation: str = 
     from owlt.reports.sessions.run_numbers import outcome_text
     from owlt.results.files import WrittenChannel
 
-    directory = _output_directory(out, run / "analysis")
     record, case = case_of_run(run)
     channel = WrittenChannel.model_validate(record.channel or {})
     if implementation:
@@ -69,8 +77,7 @@ def analyse_run(run: Path, tables: str, out: Path | None, implementation: str = 
         require_session_packets(both, case.session)
     except OwltError as problem:
         raise OwltError(Mistake(f"{outcome_text(case)}; {problem}", where=Place(str(run)))) from problem
-    inspection = inspect(*both, case, load_summary(run), load_pairs(run, *both, case.session))
-    return _written(f"{record.title}, {record.run_id}", inspection, case, tables, directory, record.suspect)
+    return record, case, inspect(*both, case, load_summary(run), load_pairs(run, *both, case.session))
 
 
 def analyse_two(

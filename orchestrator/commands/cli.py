@@ -37,6 +37,7 @@ from owlt.orchestrator.commands.status import dashboard, status
 from owlt.orchestrator.commands.sweeps import schema, sweeps_app
 from owlt.orchestrator.commands.third_party import third_party_app
 from owlt.orchestrator.commands.usage import Quiet, Verbose, add_command, new_app, set_verbosity
+from owlt.orchestrator.commands.why import why
 from owlt.orchestrator.commands.worker import worker
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.printable import printable_lines
@@ -64,6 +65,7 @@ for name, function in (
     ("edges", edges),
     ("shrink", shrink),
     ("soak", soak),
+    ("why", why),
     ("figure", figure),
     ("dashboard", dashboard),
     ("analyse", analyse),

@@ -29,6 +29,7 @@ from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Links, Tr
 from owlt.captures.accounting.suspicion import Expected
 from owlt.captures.files.blocks import CutShort, NotACapture
 from owlt.captures.frames.session import Session
+from owlt.captures.inspection.critical_path import PROMPT_BY_REAL_CLOCK_NS, PROMPT_NS
 from owlt.captures.inspection.inspection import Case
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.pool import processes
@@ -469,6 +470,7 @@ def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
         reason=record.reason,
         beside=[*described(record.clock, record.machine_delay), *_refused(record), *_timed_out(directory)],
         faults=record.faults,
+        prompt_ns=PROMPT_NS if record.clock == "exact" else PROMPT_BY_REAL_CLOCK_NS,
     )
 
 

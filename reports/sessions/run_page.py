@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.accounting.one_side import OneSide
+from owlt.captures.inspection.causes import causes
 from owlt.captures.inspection.inspection import Case, Inspection, OneSideInspection
 from owlt.captures.inspection.tables import Table, trace_rows, write_table
 from owlt.captures.inspection.traces import Traces
@@ -25,6 +26,7 @@ from owlt.captures.protocols.messages import Message, message_bytes, message_cou
 from owlt.reports.drawing.channel import save_channel
 from owlt.reports.rendering import new_environment
 from owlt.reports.replacing import replaced_files
+from owlt.reports.sessions.explanation import cause_text, explanation_json, headline, share_rows
 from owlt.reports.sessions.ladder import draw_ladder
 from owlt.reports.sessions.run_numbers import (
     fault_rows,
@@ -36,9 +38,10 @@ from owlt.reports.sessions.run_numbers import (
     session_text,
 )
 from owlt.reports.sessions.trace_figure import draw_traces
+from owlt.reports.sessions.waterfall import draw_waterfall
 from owlt.results.plain_files import files_in, make_directory, remove, write_whole
 
-_WRITTEN = ("index.html", "analysis.json", "traces.svg", "ladder.svg")
+_WRITTEN = ("index.html", "analysis.json", "traces.svg", "ladder.svg", "time.svg")
 _TABLES = ("packets", "messages", "trace-*")
 
 
@@ -86,6 +89,7 @@ def run_json(title: str, inspection: Inspection, case: Case, suspect: list[str])
         "notes": inspection.notes,
         "suspect": suspect,
         "faults": [asdict(hit) | {"text": hit.text} for hit in inspection.hits],
+        "time": explanation_json(inspection.path, causes(inspection.path)) if inspection.path else None,
     }
 
 
@@ -161,8 +165,21 @@ def build_run_page(
         termination=view.termination if view else [],
         ledger=ledger_rows(inspection.summary.ledger_forward, inspection.summary.ledger_reverse),
         faults=fault_rows(inspection),
+        time=_time(inspection),
         files=["analysis.json", *write_tables(run_tables(inspection), directory, tables)],
     )
+
+
+def _time(inspection: Inspection) -> dict[str, object] | None:
+    """Where the session's time went, for the page; None if it is not known."""
+    path = inspection.path
+    if path is None:
+        return None
+    return {
+        "headline": headline(path),
+        "rows": share_rows(path),
+        "causes": [cause_text(cause, path) for cause in causes(path)],
+    }
 
 
 def _run_figures(title: str, inspection: Inspection, directory: Path) -> dict[str, str]:
@@ -174,6 +191,9 @@ def _run_figures(title: str, inspection: Inspection, directory: Path) -> dict[st
     if steps := ending(inspection.rungs):
         save_channel(draw_ladder(steps, title, inspection.rungs[0].left_ns), directory / "ladder.svg")
         captions["ladder"] = "The end of the session: from the last new data to the last packet."
+    if inspection.path is not None:
+        save_channel(draw_waterfall(inspection.path, title), directory / "time.svg")
+        captions["time"] = "What the session waited for at each moment: its critical path."
     return captions
 
 
@@ -201,6 +221,7 @@ def build_one_side_page(title: str, inspection: OneSideInspection, case: Case, d
         termination=inspection.endings,
         ledger=[],
         faults=[],
+        time=None,
         files=["analysis.json", *write_tables(contents, directory, tables)],
     )
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from owlt.orchestrator.commands.cli import app
 from owlt.results.record import Outcome
 from tests.conftest import require_command
 from tests.unit.captures.making import DATA, GOLDEN
@@ -40,6 +42,14 @@ def test_two_captures_become_a_page_with_figures_and_tables(analysed: tuple[Path
     assert {"index.html", "analysis.json", "packets.csv", "messages.csv", "traces.svg", "ladder.svg"} <= written
     assert "10.77.0.1 to 10.77.0.2, TCP 5223" in said
     assert read(directory)["summary"]["str_sent"] == 23
+
+
+def test_the_times_in_the_analysis_sum_to_the_session(analysed: tuple[Path, str]) -> None:
+    directory, _ = analysed
+    time = read(directory)["time"]
+    assert (directory / "time.svg").exists()
+    assert sum(sum(of_phase.values()) for of_phase in time["spent_ns"].values()) == time["session_ns"]
+    assert time["session_ns"] == round(read(directory)["summary"]["session_s"] * 1e9)
 
 
 def test_by_default_it_goes_beside_the_captures_under_the_senders_name(tmp_path: Path) -> None:
@@ -146,3 +156,12 @@ def test_the_ledger_is_reported_in_the_words_of_its_terms(analysed: tuple[Path, 
     _, said = analysed
     assert "23 sent, 23 arrived" in said
     assert "forward: sent 23 = 18 delivered + 5 corrupted" in said
+
+
+def test_owlt_why_prints_where_the_time_of_a_run_went(tmp_path: Path) -> None:
+    run = run_of_owlt(tmp_path / "run", Outcome.COMPLETED)
+
+    printed = CliRunner().invoke(app, ["why", str(run), "--json"], catch_exceptions=False)
+    told = json.loads(printed.stdout)
+
+    assert sum(sum(of_phase.values()) for of_phase in told["spent_ns"].values()) == told["session_ns"] > 0

@@ -1,0 +1,159 @@
+"""Where the time of one session went, in sentences: the shares of each kind, and the causes.
+
+The values are those of captures.inspection's critical path; here they become words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from owlt.captures.inspection.causes import Cause
+from owlt.captures.inspection.critical_path import KINDS, PHASES, CriticalPath, Kind, Part, Phase
+from owlt.reports.units import listed
+
+TITLES: Mapping[Kind, str] = {
+    "new data": "the link transmits the file, once",
+    "serialization": "the links transmit other packets, or data again",
+    "queueing": "packets wait for a link",
+    "propagation": "packets propagate",
+    "in the channel": "packets are in the channel",
+    "processing": "the hosts answer",
+    "timer": "a host waits for a timer",
+    "waiting": "a host waits, for no packet and no known timer",
+}
+MOST_NAMES = 4
+"""The most names of messages in a sentence."""
+_VISIBLE = 0.0005
+"""The share of the session that a kind takes at least, to have a row."""
+_IN: Mapping[Phase, str] = {
+    "opening": "before the first data",
+    "transfer": "while the file was sent for the first time",
+    "recovery": "until the losses were repaired",
+    "closing": "after the receiver had the file",
+}
+
+
+def _time(time_ns: float) -> str:
+    """A time in s with three decimals; in ms, to four digits, if it is shorter than a second."""
+    if time_ns < 1e9:
+        return f"{time_ns / 1e6:.4g} ms"
+    return f"{time_ns / 1e9:,.3f} s".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def headline(path: CriticalPath) -> str:
+    """The session's time, when the file was there, and what the channel takes for any protocol."""
+    text = f"{_time(path.length_ns)} from the first to the last packet at the sender's port"
+    if path.delivered_ns is not None:
+        text += f"; the receiver had the file after {_time(path.delivered_ns - path.begin_ns)}"
+    if path.least_ns is not None:
+        text += f"; the channel alone takes {_time(path.least_ns)} for it"
+    return text
+
+
+def spent_ns(parts: Sequence[Part]) -> dict[Phase, dict[Kind, int]]:
+    """How long each kind took in each phase, in ns; what took no time is left out."""
+    spent: dict[Phase, dict[Kind, int]] = {phase: {} for phase in PHASES}
+    for part in parts:
+        of_phase = spent[part.phase]
+        of_phase[part.kind] = of_phase.get(part.kind, 0) + part.length_ns
+    return spent
+
+
+def share_rows(path: CriticalPath) -> list[tuple[str, str, str]]:
+    """A row for each kind that took a visible part of the session: its title, the time in s, its share."""
+    spent = spent_ns(path.parts)
+    totals = {kind: sum(of_phase.get(kind, 0) for of_phase in spent.values()) for kind in KINDS}
+    return [
+        (TITLES[kind], f"{total / 1e9:.3f} s", f"{100 * total / path.length_ns:.1f} %")
+        for kind, total in totals.items()
+        if total >= _VISIBLE * path.length_ns
+    ]
+
+
+def cause_text(cause: Cause, path: CriticalPath) -> str:
+    """A cause in a sentence without its end, with the lost packets that may be the reason."""
+    return _TEXTS[cause.what](cause, path)
+
+
+def _wait_text(cause: Cause, path: CriticalPath) -> str:
+    each_ns = cause.total_ns // cause.count
+    times = "" if cause.count == 1 else f" {cause.count} times, {_time(cause.total_ns)} in all,"
+    timer = cause.parts[0].timer
+    what = f"the {cause.host} waited {_time(each_ns)}{times}"
+    if timer is not None:
+        what += f" for a timer of {_time(timer.length_ns)} ({timer.kind} in {timer.process})"
+    ended = f" {_IN[cause.phase]}" if not cause.message else f", then sent {cause.message}"
+    return f"{what}{ended}{_lost_text(cause, path, '; lost before: ')}"
+
+
+def _trips_text(cause: Cause, path: CriticalPath) -> str:
+    crossed = "1 packet crossed" if cause.count == 1 else f"{cause.count} packets crossed, one after another,"
+    trips = f"{cause.count / 2:g} round {'trip' if cause.count == 2 else 'trips'}"
+    lost = _lost_text(cause, path, "; lost before: ")
+    return f"{_time(cause.total_ns)} of {trips}: {crossed} {_IN[cause.phase]} ({_few(cause.message)}){lost}"
+
+
+def _queue_text(cause: Cause, path: CriticalPath) -> str:
+    return f"packets of the {cause.host} waited {_time(cause.total_ns)} in the queue {_IN[cause.phase]}"
+
+
+def _transmission_text(cause: Cause, path: CriticalPath) -> str:
+    what = "packets other than new data" if cause.host == "sender" else "packets of the receiver"
+    return f"transmitting {what} took {_time(cause.total_ns)} {_IN[cause.phase]} ({_few(cause.message)})"
+
+
+def _answer_text(cause: Cause, path: CriticalPath) -> str:
+    return f"the {cause.host} needed {_time(cause.total_ns)} to answer {_IN[cause.phase]}"
+
+
+_TEXTS = {
+    "timer": _wait_text,
+    "waiting": _wait_text,
+    "round trips": _trips_text,
+    "queueing": _queue_text,
+    "serialization": _transmission_text,
+    "processing": _answer_text,
+}
+
+
+def _lost_text(cause: Cause, path: CriticalPath, before: str) -> str:
+    """The lost packets that may be the reason: their names and frames, or, of many, how many there are."""
+    if not cause.lost:
+        return ""
+    messages = [path.rungs[index].message for index in cause.lost]
+    if len(messages) > MOST_NAMES:
+        hosts = {message.host for message in messages}
+        return f"{before}{len(messages)} packets" + (f" of the {hosts.pop()}" if len(hosts) == 1 else "")
+    return before + listed([f"{message.name} (frame {message.frame})" for message in messages])
+
+
+def _few(names: str) -> str:
+    each = names.split(", ")
+    return ", ".join(each[:MOST_NAMES]) + (" ..." if len(each) > MOST_NAMES else "")
+
+
+def explanation_json(path: CriticalPath, found: Sequence[Cause]) -> dict[str, object]:
+    """The time of a session as JSON: what it was spent on, and the causes."""
+    return {
+        "session_ns": path.length_ns,
+        "delivered_after_ns": None if path.delivered_ns is None else path.delivered_ns - path.begin_ns,
+        "least_ns": path.least_ns,
+        "spent_ns": spent_ns(path.parts),
+        "causes": [
+            {
+                "what": cause.what,
+                "host": cause.host,
+                "phase": cause.phase,
+                "messages": cause.message,
+                "count": cause.count,
+                "total_ns": cause.total_ns,
+                "timer_ns": cause.parts[0].timer.length_ns if cause.parts[0].timer else None,
+                "lost": [
+                    {"host": message.host, "frame": message.frame, "message": message.name}
+                    for message in (path.rungs[index].message for index in cause.lost)
+                ],
+                "text": cause_text(cause, path),
+            }
+            for cause in found
+        ],
+    }
