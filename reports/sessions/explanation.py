@@ -76,21 +76,22 @@ def cause_text(cause: Cause, path: CriticalPath) -> str:
 
 
 def _wait_text(cause: Cause, path: CriticalPath) -> str:
-    each_ns = cause.total_ns // cause.count
-    times = "" if cause.count == 1 else f" {cause.count} times, {_time(cause.total_ns)} in all,"
+    each = _time(cause.total_ns // cause.count)
+    what = f"the {cause.host} waited {each}"
+    if cause.count > 1:
+        what += f" {cause.count} times ({_time(cause.total_ns)} in all)"
     timer = cause.parts[0].timer
-    what = f"the {cause.host} waited {_time(each_ns)}{times}"
     if timer is not None:
         what += f" for a timer of {_time(timer.length_ns)} ({timer.kind} in {timer.process})"
-    ended = f" {_IN[cause.phase]}" if not cause.message else f", then sent {cause.message}"
-    return f"{what}{ended}{_lost_text(cause, path, '; lost before: ')}"
+    ended = f", then sent {cause.message}" if cause.message else f" {_IN[cause.phase]}"
+    return f"{what}{ended}{_lost_text(cause, path)}"
 
 
 def _trips_text(cause: Cause, path: CriticalPath) -> str:
-    crossed = "1 packet crossed" if cause.count == 1 else f"{cause.count} packets crossed, one after another,"
-    trips = f"{cause.count / 2:g} round {'trip' if cause.count == 2 else 'trips'}"
-    lost = _lost_text(cause, path, "; lost before: ")
-    return f"{_time(cause.total_ns)} of {trips}: {crossed} {_IN[cause.phase]} ({_few(cause.message)}){lost}"
+    trips = f"{cause.count / 2:g} round {'trip' if cause.count <= 2 else 'trips'} {_IN[cause.phase]}"
+    other = "receiver" if cause.host == "sender" else "sender"
+    why = f"the {cause.host} waited for the {other}" if cause.count > 1 else f"one packet of the {cause.host}"
+    return f"{_time(cause.total_ns)} for {trips}: {why} ({_few(cause.message)}){_lost_text(cause, path)}"
 
 
 def _queue_text(cause: Cause, path: CriticalPath) -> str:
@@ -116,19 +117,19 @@ _TEXTS = {
 }
 
 
-def _lost_text(cause: Cause, path: CriticalPath, before: str) -> str:
+def _lost_text(cause: Cause, path: CriticalPath) -> str:
     """The lost packets that may be the reason: their names and frames, or, of many, how many there are."""
     if not cause.lost:
         return ""
     messages = [path.rungs[index].message for index in cause.lost]
     if len(messages) > MOST_NAMES:
         hosts = {message.host for message in messages}
-        return f"{before}{len(messages)} packets" + (f" of the {hosts.pop()}" if len(hosts) == 1 else "")
-    return before + listed([f"{message.name} (frame {message.frame})" for message in messages])
+        return f"; lost before: {len(messages)} packets" + (f" of the {hosts.pop()}" if len(hosts) == 1 else "")
+    return "; lost before: " + listed([f"{message.name} (frame {message.frame})" for message in messages])
 
 
 def _few(names: str) -> str:
-    each = names.split(", ")
+    each = list(dict.fromkeys(names.split(", ")))
     return ", ".join(each[:MOST_NAMES]) + (" ..." if len(each) > MOST_NAMES else "")
 
 
