@@ -59,6 +59,10 @@ QUIC_LONG_HEADERS = {
 """The kinds of packets with a long header by tshark's fields: RFC 9000, section 17.2, and RFC 9369, section 3.2."""
 
 
+_WITHOUT_STREAMS = frozenset(("Initial", "Handshake", "Retry"))
+"""Packets of these types carry no frames of a stream: RFC 9000, section 12.4, table 3."""
+
+
 class Quic(Reader):
     """Reads datagrams: RFC 9000, section 17, and RFC 9369. The content of a packet is encrypted; its header shows its
     type. A datagram of several packets has the names of all types, each once: Initial, Handshake.
@@ -81,7 +85,7 @@ class Quic(Reader):
         if packet.number("quic.version") == 0:
             return PacketContent("Version Negotiation")
         names = list(dict.fromkeys(next(kinds, "long header") if form else "1-RTT" for form in forms))
-        carries = names != ["Initial"] and names != ["Retry"]
+        carries = not _WITHOUT_STREAMS.issuperset(names)
         return PacketContent(", ".join(names), CUT if packet.cut and forms[0] else "", unplaced=carries)
 
 
