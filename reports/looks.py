@@ -25,6 +25,17 @@ TIME: Mapping[str, str] = {
     "waiting": SERIES[3],
 }
 """Colours of what a session's time was spent on (captures.inspection.critical_path)."""
+TIME_TITLES: Mapping[str, str] = {
+    "new data": "the link transmits the file, once",
+    "serialization": "the links transmit other packets, or data again",
+    "queueing": "packets wait for a link",
+    "propagation": "packets propagate",
+    "in the channel": "packets are in the channel",
+    "processing": "the hosts answer",
+    "timer": "a host waits for a timer",
+    "waiting": "a host waits, for no packet and no known timer",
+}
+"""The same in words, for legends."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 NAMED = 6
 """The most implementations that a sentence names, and that are side by side in the table of medians."""

@@ -18,7 +18,7 @@ from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.conversations import suspect_groups
 from owlt.captures.frames.session import Host, Session
 from owlt.captures.inspection.critical_path import PROMPT_BY_REAL_CLOCK_NS, Clues, CriticalPath, critical_path
-from owlt.captures.inspection.tables import Table, packet_table
+from owlt.captures.inspection.tables import Table, fates_of, packet_table
 from owlt.captures.inspection.traces import Traces, trace_run
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.matches.clocks import ClockRelation, relate_clocks
@@ -174,12 +174,10 @@ def inspect(
     elif not case.outcome and summary.goodput_bps is not None:
         notes.append("goodput assumes that the transfer completed; the packets alone do not show this")
     packets = packet_table(crossing, accounts)
-    hosts, frames, fate_of = (packets[name].tolist() for name in ("host", "frame", "fate"))
-    fates = dict(zip(zip(hosts, frames, strict=True), fate_of, strict=True))
     notes += refusal_notes(exchange)
     hits = named_hits(case.faults, crossing) if case.faults else []
     actions = {(hit.host, hit.frame): hit.action for hit in hits}
-    steps = rungs(exchange.of_sender, exchange.of_receiver, crossing, fates, actions) if exchange else []
+    steps = rungs(exchange.of_sender, exchange.of_receiver, crossing, fates_of(packets), actions) if exchange else []
     return Inspection(
         summary=summary,
         packets=packets,
@@ -187,7 +185,7 @@ def inspect(
         exchange=exchange,
         view=protocol_view,
         rungs=steps,
-        path=_path(steps, summary, case),
+        path=path_of(steps, summary, case),
         clocks=clocks,
         notes=notes,
         left_out=left_out,
@@ -206,7 +204,7 @@ def _protocol(crossing: Crossing, case: Case, notes: list[str]) -> tuple[Exchang
         return exchange, None
 
 
-def _path(steps: Sequence[Rung], summary: CaptureSummary, case: Case) -> CriticalPath | None:
+def path_of(steps: Sequence[Rung], summary: CaptureSummary, case: Case) -> CriticalPath | None:
     """The critical path of the session; None without messages, or without time."""
     begin_ns, end_ns = summary.first_packet_ns, summary.last_packet_ns
     if not steps or begin_ns is None or end_ns is None or end_ns <= begin_ns:

@@ -17,6 +17,7 @@ from owlt.captures.accounting.ledger import Account
 from owlt.captures.inspection.offsets import Integers
 from owlt.captures.inspection.traces import Delays, Throughput, Traces, Way, throughput
 from owlt.captures.matches.delivery import INTACT, Crossing, OneWay
+from owlt.captures.protocols.ladder import Fates
 
 Table = Mapping[str, NDArray[np.generic]]
 """Columns of equal length by name; masked cells have no value."""
@@ -64,6 +65,12 @@ def packet_rows(way: OneWay, account: Account) -> Table:
         "arrived_ns": arrived_ns,
         "delay_ns": delay_ns,
     }
+
+
+def fates_of(packets: Table) -> Fates:
+    """The fate of each packet of a session's table, by its host and frame."""
+    hosts, frames, fates = (packets[name].tolist() for name in ("host", "frame", "fate"))
+    return dict(zip(zip(hosts, frames, strict=True), fates, strict=True))
 
 
 def _stacked(columns: list[NDArray[np.generic]]) -> NDArray[np.generic]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +17,8 @@ from owlt.orchestrator.errors import OwltError
 if TYPE_CHECKING:
     from owlt.reports.answer.answer import Answer, CriterionAnswer
     from owlt.reports.answer.verdicts import Verdict
-    from owlt.reports.comparison.cells import Cell
     from owlt.reports.comparison.choice import Rule
+    from owlt.reports.results.load import Results
 
 DELIVERY_SLUG = "delivery"
 ANSWER_VERSION = 2
@@ -51,7 +50,6 @@ def answer(
     It reads the records and summaries of a results directory as they are, and changes nothing.
     """
     from owlt.orchestrator.profiles.load import existing_results
-    from owlt.reports.comparison.cells import cells_of
     from owlt.reports.comparison.stopping import load_due_results, rule_of
 
     path = existing_results(results)
@@ -59,7 +57,7 @@ def answer(
     rule = rule_of(loaded.sweep)
     if margin:
         rule = rule._replace(margin=share_of("--margin", margin))
-    result = _answer_of(path, cells_of(loaded.rows), rule, criterion, within)
+    result = _answer_of(path, loaded, rule, criterion, within)
     chosen = _chosen(result, criterion or (DELIVERY_SLUG if within else ""))
     printer = Printer(as_json)
     printer.json(_json_value(result, chosen))
@@ -75,15 +73,16 @@ def answer(
     )
 
 
-def _answer_of(results: Path, cells: Sequence[Cell], rule: Rule, criterion: str, within: str) -> Answer:
+def _answer_of(results: Path, loaded: Results, rule: Rule, criterion: str, within: str) -> Answer:
     from owlt.reports.answer.answer import answer_of
+    from owlt.reports.comparison.cells import cells_of
 
     if within and criterion not in ("", DELIVERY_SLUG):
         raise OwltError(Mistake.of("--within", f"got it with --criterion {criterion}", f"--criterion {DELIVERY_SLUG}"))
     within_s = float(parsed("--within", within, parse_delay_ns)) / 1e9 if within else None
     if within_s is not None and within_s <= 0:
         raise OwltError(Mistake.of("--within", f"got {within!r}", "more than 0, such as 300s"))
-    result = answer_of(cells, rule, within_s)
+    result = answer_of(cells_of(loaded.rows), rule, within_s, loaded.accounts)
     if result is None:
         raise OwltError(Mistake("has one implementation", "at least two to compare", where=Place(str(results))))
     return result

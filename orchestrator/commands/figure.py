@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +17,11 @@ from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from owlt.reports.drawing.specification import Filter, Quantity, Specification
+    from owlt.reports.results.rows import Row
 
-KINDS = ("box", "bar", "cdf", "heatmap", "line", "map")
+KINDS = ("box", "bar", "cdf", "heatmap", "line", "map", "time")
+TIME = "session_s"
+"""The measure of a figure of where the time went."""
 FORMATS = ("pdf", "svg", "png")
 MM = {"mm": 1.0, "cm": 10.0, "in": 25.4}
 LEAST_MM, MOST_MM = 20.0, 1000.0
@@ -31,9 +35,11 @@ class FigureOptions:
     y: Annotated[
         str,
         typer.Option(
-            "--y", metavar="MEASURE", help="The measure: goodput, str, rts, session_s, or any column of runs.csv."
+            "--y",
+            metavar="MEASURE",
+            help="The measure: goodput, str, rts, session_s, or any column of runs.csv; none for time.",
         ),
-    ]
+    ] = ""
     x: Annotated[
         str,
         typer.Option(
@@ -47,7 +53,8 @@ class FigureOptions:
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="box, bar (mean and SEM), cdf, heatmap, line (medians), or map (the best of each cell).",
+            help="box, bar (mean and SEM), cdf, heatmap, line (medians), map (the best of each cell), or time (where "
+            "it went: after 'owlt why RESULTS').",
         ),
     ] = "box"
     group: Annotated[str, typer.Option("--group", metavar="SETTING", help="The setting that colours distinguish.")] = (
@@ -101,7 +108,10 @@ def figure(
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="FILE", help="The file to write; default: Y-against-X.FORMAT or Y-map.FORMAT."
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="The file to write; default: Y-against-X.FORMAT, Y-map.FORMAT or time-against-X.FORMAT.",
         ),
     ] = None,
     as_json: Json = False,
@@ -117,12 +127,14 @@ def figure(
     from owlt.reports.drawing.paper_figure import draw_figure, save_figure
     from owlt.reports.drawing.specification import NothingSelected
 
-    path = _path(options.x, options.y, file_format, out)
+    path = _path(options.x, options.y or options.kind, file_format, out)
     specification = _specification(options)
     if options.kind == "map" and len(results) > 1:
         fix = "combine them first: owlt report A B --out C"
         raise OwltError(Mistake.of("RESULTS", "got several with --kind map", "one results directory", fix))
     loaded = load_rows([existing_results(each) for each in results])
+    if options.kind == "time":
+        _require_time(loaded.rows, results)
     try:
         order = loaded.order if options.group == "implementation" else ()
         drawn = draw_figure(loaded.rows, replace(specification, order=order, rule=loaded.rule))
@@ -138,13 +150,21 @@ def figure(
     printer.text(str(path))
 
 
+def _require_time(rows: Sequence[Row], results: Sequence[Path]) -> None:
+    from owlt.reports.comparison.time_use import has_time
+
+    if not has_time(rows):
+        problem, fix = "where the time of its runs went is not computed", f"owlt why {results[0]}"
+        raise OwltError(Mistake(problem, fix=fix, where=Place(str(results[0]))))
+
+
 def _specification(options: FigureOptions) -> Specification:
     from owlt.reports.drawing.specification import WIDTHS_MM, Specification
     from owlt.reports.drawing.theory_curves import COLUMNS, THEORIES
 
     if options.kind not in KINDS:
         raise OwltError(not_one_of(options.kind, KINDS).below("--kind"))
-    y = _quantity("--y", options.y)
+    y = _y(options.y, options.kind)
     theory = options.theory or []
     _require_x(options.x, options.kind, y)
     values: dict[str, Any] = {
@@ -167,6 +187,16 @@ def _specification(options: FigureOptions) -> Specification:
         expected = "--y goodput or --y goodput_to_delivery"
         raise OwltError(Mistake.of("--theory", f"got it with --y {options.y}", expected))
     return Specification(**values)
+
+
+def _y(name: str, kind: str) -> Quantity:
+    """The measure; that of a figure of where the time went is not chosen."""
+    if kind == "time" and name:
+        fix = "leave --y out, or choose another --kind"
+        raise OwltError(Mistake.of("--y", "got it with --kind time", "the time of the session alone", fix))
+    if kind != "time" and not name:
+        raise OwltError(Mistake.of("--y", "is missing", "a measure, such as goodput"))
+    return _quantity("--y", name or TIME)
 
 
 def _require_x(x: str, kind: str, y: Quantity) -> None:

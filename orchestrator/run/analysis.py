@@ -170,15 +170,15 @@ def analyse_runs(results: Path) -> list[str]:
     Runs are shared among the processor's cores. Returns a sentence for each reason why runs have no summary, or why
     they have no protocol view.
     """
-    settings = _settings(results)
+    settings = settings_of(results)
     analyse = partial(_analyse_known, keep=settings.keep, dissectors=settings.dissectors)
     runs = recorded_directories(results)
     records = list(map(_readable_record, runs))
     cores = min(len(os.sched_getaffinity(0)), len(runs) // WORTH_A_PROCESS)
     if cores < 2:
-        return _sentences(zip(runs, map(analyse, runs, records), strict=True))
+        return problem_sentences(zip(runs, map(analyse, runs, records), strict=True))
     with processes(cores) as pool:
-        return _sentences(zip(runs, pool.map(analyse, runs, records, chunksize=WORTH_A_PROCESS), strict=True))
+        return problem_sentences(zip(runs, pool.map(analyse, runs, records, chunksize=WORTH_A_PROCESS), strict=True))
 
 
 def _analyse_known(directory: Path, known: RunRecord | None, keep: str, dissectors: Dissectors) -> str:
@@ -194,20 +194,21 @@ def _readable_record(directory: Path) -> RunRecord | None:
 
 
 @dataclass(frozen=True)
-class _Settings:
+class Settings:
     """The values of a results directory's plan that the analysis of its runs needs."""
 
     keep: str
     dissectors: Dissectors
 
 
-def _settings(results: Path) -> _Settings:
+def settings_of(results: Path) -> Settings:
+    """The settings in the plan of a results directory. Raises ResultsConflict if it cannot be read."""
     path = results / PLAN_NAME
     try:
         plan = read_plan_values(results)
         implementations = plan.get("implementations", {})
         dissectors = {name: values.get("dissector", []) for name, values in implementations.items()}
-        return _Settings(plan["sweep"]["keep_captures"], dissectors)
+        return Settings(plan["sweep"]["keep_captures"], dissectors)
     except FileNotFoundError as problem:
         raise ResultsConflict(
             Mistake(f"cannot be read ({problem.strerror})", fix=HOW_TO_WRITE_PLAN, where=Place(str(path)))
@@ -292,7 +293,7 @@ def _locked(directory: Path) -> Iterator[None]:
         raise AnalysisFailed(f"{problem.filename} is gone; the run is being repeated") from problem
 
 
-def _sentences(problems: Iterable[tuple[Path, str]]) -> list[str]:
+def problem_sentences(problems: Iterable[tuple[Path, str]]) -> list[str]:
     """A sentence for each problem, with the first run that has it and the number of others."""
     runs: dict[str, list[str]] = {}
     for directory, problem in problems:
@@ -444,8 +445,9 @@ def _of_run(directory: Path, record: RunRecord, keep: str, implementations: dict
         yield f"dissector of {name}: the captures were removed earlier, so the view of an earlier dissector stays"
 
 
-def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
-    """The record of a run and its case, without its channel's links.
+def case_of_run(directory: Path, dissectors: Dissectors | None = None) -> tuple[RunRecord, Case]:
+    """The record of a run and its case, without its channel's links. `dissectors`: those of the plan, if it has been
+    read.
 
     Raises OwltError if its captures are not there, OSError.
     """
@@ -460,7 +462,7 @@ def case_of_run(directory: Path) -> tuple[RunRecord, Case]:
         require_plain(directory / name)
     return record, Case(
         session=Session.model_validate(record.session),
-        dissector=_dissector(directory, record),
+        dissector=(dissectors or {}).get(record.implementation) or _dissector(directory, record),
         file_size_bytes=record.file_size_bytes if record.duration_ns is None else record.received_bytes,
         duration_s=duration_s(record),
         file_delivered_at_ns=record.file_delivered_at_ns,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, get_args
 
+from owlt.reports.answer.reasons import Accounts, reasons
 from owlt.reports.answer.regions import Dimension, Region, dimensions_of, regions_of
 from owlt.reports.answer.sentences import (
     Headline,
@@ -209,9 +211,15 @@ class Answer:
     by_criterion: tuple[CriterionAnswer, ...]
 
 
-def answer_of(cells: Sequence[Cell], rule: Rule = DEFAULT_RULE, within_s: float | None = None) -> Answer | None:
+def answer_of(
+    cells: Sequence[Cell],
+    rule: Rule = DEFAULT_RULE,
+    within_s: float | None = None,
+    accounts: Accounts = MappingProxyType({}),
+) -> Answer | None:
     """The answer; None if there are not at least two implementations to compare. `within_s`: the time in which a file
-    has to be delivered to count as delivered, by the criterion of the probability of delivery."""
+    has to be delivered to count as delivered, by the criterion of the probability of delivery. `accounts`: where the
+    time of the runs went, as far as that is known."""
     if len(implementations_in(cells)) < 2:
         return None
     dimensions = dimensions_of([cell.point for cell in cells])
@@ -221,21 +229,25 @@ def answer_of(cells: Sequence[Cell], rule: Rule = DEFAULT_RULE, within_s: float 
         rule=rule,
         misleading=tuple(misleading_goodput(cells)),
         dimensions=dimensions,
-        by_criterion=tuple(_by_criterion(cells, criterion, rule, dimensions) for criterion in criteria),
+        by_criterion=tuple(_by_criterion(cells, criterion, rule, dimensions, accounts) for criterion in criteria),
     )
 
 
 def _by_criterion(
-    cells: Sequence[Cell], criterion: Criterion, rule: Rule, dimensions: Sequence[Dimension]
+    cells: Sequence[Cell], criterion: Criterion, rule: Rule, dimensions: Sequence[Dimension], accounts: Accounts
 ) -> CriterionAnswer:
     of_cells = verdicts(cells, criterion, rule)
     summaries = summaries_of(of_cells)
     regions = regions_of(of_cells)
+    why = reasons(regions, cells, criterion, dimensions, accounts)
     return CriterionAnswer(
         criterion=criterion,
         headline=headline(criterion, summaries, regions, rule.margin),
         summaries=summaries,
-        regions=tuple(RegionAnswer(region, tuple(region_sentences(region, criterion))) for region in regions),
+        regions=tuple(
+            RegionAnswer(region, (*region_sentences(region, criterion), *([reason] if reason else [])))
+            for region, reason in zip(regions, why, strict=True)
+        ),
         verdicts=tuple(of_cells),
         lines=lines_of(regions, dimensions, criterion),
     )

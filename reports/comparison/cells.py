@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -209,6 +209,11 @@ def cells_of(rows: Iterable[Row]) -> list[Cell]:
         Cell(point, {name: Sample(tuple(of_name)) for name, of_name in samples.items()})
         for point, samples in by_point.items()
     ]
+
+
+def with_labels(cells: Iterable[Cell], labels: Mapping[str, str]) -> list[Cell]:
+    """The cells with the labels of the implementations in the place of their names."""
+    return [Cell(cell.point, {labels[name]: each for name, each in cell.samples.items()}) for cell in cells]
 
 
 def implementations_in(cells: Sequence[Cell]) -> list[str]:

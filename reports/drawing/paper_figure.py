@@ -42,6 +42,7 @@ from owlt.reports.drawing.paper_panels import (
 from owlt.reports.drawing.scales import apply_scale, scale_for
 from owlt.reports.drawing.specification import SETTINGS, Specification, divided, samples_by, selected, values_of
 from owlt.reports.drawing.theory_curves import INK_LINES, THEORIES, curve
+from owlt.reports.drawing.time_bars import draw_time
 from owlt.reports.looks import INK, MUTED, PAPER, STYLE_NAME, GroupLooks, font_style, looks_of
 from owlt.reports.results.rows import Row
 from owlt.reports.units import listed, tick_text
@@ -64,6 +65,8 @@ def draw_figure(rows: Sequence[Row], specification: Specification) -> Figure:
     if specification.kind == "map":
         return draw_map(chosen, specification, [*specification.order, *values_of(rows, specification.group)])
     groups = list(dict.fromkeys([*specification.order, *values_of(rows, specification.group)]))
+    if specification.kind == "time":
+        return draw_time(chosen, specification, groups)
     present = [group for group in groups if group in values_of(chosen, specification.group)]
     looks = looks_of(groups)  # of all groups, so that a filter does not change them
     facets = divided(chosen, specification.facets)

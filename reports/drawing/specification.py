@@ -199,7 +199,7 @@ def _is_written(text: str, value: Any, quantity: Quantity) -> bool:
         return False
 
 
-Kind = Literal["box", "bar", "cdf", "heatmap", "line", "map"]
+Kind = Literal["box", "bar", "cdf", "heatmap", "line", "map", "time"]
 KINDS: tuple[str, ...] = get_args(Kind)
 WIDTHS_MM = {
     "ieee-column": 88.9,
@@ -214,7 +214,8 @@ WIDTHS_MM = {
 class Specification:
     """A figure. `height_mm` None: from the number of panels.
 
-    A map has the grid of the answer: `y` is its criterion; x, facets and theory are not used.
+    A map has the grid of the answer: `y` is its criterion; x, facets and theory are not used. Where the time went has
+    the session's time for `y`.
     """
 
     y: Quantity

@@ -14,8 +14,9 @@ from owlt.reports.comparison.stopping import load_due_results
 from owlt.reports.comparison.tables import DERIVED_FILES, write_derived_tables
 from owlt.reports.drawing.kept import KeptFigures, settled, shared
 from owlt.reports.page.figure_files import draw_figures
-from owlt.reports.page.page import Contents, render_page
+from owlt.reports.page.page import Contents, Drawings, render_page
 from owlt.reports.page.parts import Parts
+from owlt.reports.page.time_use import time_section
 from owlt.reports.replacing import replaced_directory
 from owlt.reports.results.load import Results
 from owlt.reports.results.rows import FILES, write_table
@@ -65,9 +66,10 @@ def _build(results: Results, report: Path, kept: KeptFigures) -> None:
     with shared(len(over_sweep) + len(contents.shown_runs)) as share:
         sessions = draw_sessions(results, contents.shown_runs, kept, share)
         draw_figures(results, over_sweep, theory, kept, share)
+    drawn = Drawings(sessions, time_section(results, cells, kept))
     kept.write()
     write_table(rows, report)
     write_derived_tables(cells, report)
     parts = Parts(report / PARTS)
-    (report / PAGE_NAME).write_text(render_page(results, cells, theory, contents, sessions, kept, parts))
+    (report / PAGE_NAME).write_text(render_page(results, cells, theory, contents, drawn, kept, parts))
     parts.write()

@@ -18,7 +18,7 @@ from owlt.reports.answer.assertions import findings_of
 from owlt.reports.answer.regions import dimensions_of, map_of, place_text
 from owlt.reports.answer.sentences import farthest_text, percent_text, spread_text
 from owlt.reports.answer.verdicts import Verdict
-from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, criteria_of
+from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, criteria_of, with_labels
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
 from owlt.reports.comparison.expectations import Comparison, agreements
 from owlt.reports.comparison.grid import Grid
@@ -60,6 +60,7 @@ from owlt.reports.page.tables import (
     tcp_problems,
     unexplained,
 )
+from owlt.reports.page.time_use import TimeSection
 from owlt.reports.rendering import new_environment
 from owlt.reports.results.channels import channel_head, link_words, outage_words, step_rows, timeline_words
 from owlt.reports.results.load import Results, Run, host_baselines_of
@@ -133,20 +134,28 @@ class Contents:
         )
 
 
+@dataclass(frozen=True)
+class Drawings:
+    """What is drawn for the page beside the figures of its contents: the figures of the shown runs, by implementation;
+    and where the time went, None if that is not known."""
+
+    sessions: Mapping[str, Drawn]
+    time: TimeSection | None = None
+
+
 def render_page(
     results: Results,
     cells: list[Cell],
     theory: Sequence[Comparison],
     contents: Contents,
-    sessions: Mapping[str, Drawn],
+    drawn: Drawings,
     kept: KeptFigures,
     parts: Parts,
 ) -> str:
     """The page as HTML that needs nothing from another site.
 
-    `cells` are those of its table of runs, `theory` what is expected of them; `sessions` are the drawn figures of
-    `contents.shown_runs`, by implementation; `kept` has the files of the figures in `contents`; `parts` gets the parts
-    that are too large for the page.
+    `cells` are those of its table of runs, `theory` what is expected of them; `kept` has the files of the
+    figures in `contents`; `parts` gets the parts that are too large for the page.
     """
     environment = new_environment()
     environment.filters |= _FILTERS
@@ -163,13 +172,14 @@ def render_page(
         **_answer(results, cells, theory),
         **_assertions(results, cells),
         **_theory(cells, theory),
+        time=drawn.time,
         **_medians(results),
         **_outcomes(results),
         **_channels(results),
         **_figures(results, contents, kept),
-        **pairs_section(results, cells, contents.shown_runs, sessions),
+        **pairs_section(results, cells, contents.shown_runs, drawn.sessions),
         **_packets(results),
-        **_protocols(results, contents, sessions),
+        **_protocols(results, contents, drawn.sessions),
         **_tcp(results),
         provenance=provenance_of(results),
         **_runs(results),
@@ -225,8 +235,8 @@ class _Unanswered:
 def _answer(results: Results, cells: list[Cell], theory: Sequence[Comparison]) -> _Section:
     """The first screen. Its texts have the labels of the implementations: so have its cells."""
     labels = results.labels
-    cells = [Cell(cell.point, {labels[name]: each for name, each in cell.samples.items()}) for cell in cells]
-    answer = answer_of(cells, rule_of(results.sweep))
+    cells = with_labels(cells, labels)
+    answer = answer_of(cells, rule_of(results.sweep), accounts=results.accounts)
     by_criterion = answer.by_criterion if answer else ()
     dimensions = dimensions_of([cell.point for cell in cells])
     expected = {(name, each.point): replace(each, name=name) for each in theory for name in [labels[each.name]]}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from owlt.captures.inspection.critical_path import KINDS, Kind
 from owlt.emulator.channel.impairment import CellKind
 from owlt.emulator.channel.link import impairments, key_of
 from owlt.results.judgements import NOT_RUN as NOT_RUN
@@ -146,6 +147,27 @@ _OF_THE_CAPTURES = (
     _column("first_data_ns", "integer", "first packet with data, at the sender's port, since 1970", "ns"),
     _column("last_new_data_ns", "integer", "last packet with data not sent before, since 1970", "ns"),
 )
+_SPENT: Mapping[Kind, str] = {
+    "new data": "the forward link transmitted bytes of the file for the first time",
+    "serialization": "a link transmitted another packet of the critical path",
+    "queueing": "a packet of the critical path waited for its link",
+    "propagation": "a packet of the critical path was on its way behind the link",
+    "in the channel": "a packet of the critical path was in a channel that changes, or is not known",
+    "processing": "a host answered at once",
+    "timer": "a host waited for a timer that is known",
+    "waiting": "a host waited, for no packet and no known timer",
+}
+
+
+def time_column(kind: Kind) -> str:
+    """The column with the time of a session that one kind took: "time_new_data_ns"."""
+    return f"time_{kind.replace(' ', '_')}_ns"
+
+
+_OF_THE_TIME = tuple(
+    _column(time_column(kind), "integer", f"time of the session in which {_SPENT[kind]}; empty: see 'owlt why'", "ns")
+    for kind in KINDS
+)
 _OF_A_DIRECTION = (
     ("owd_min_ns", "least one-way delay of a packet", "ns"),
     ("owd_p50_ns", "median one-way delay of packets", "ns"),
@@ -215,6 +237,7 @@ COLUMNS: tuple[Column, ...] = (
     *_OF_THE_EXPERIMENT,
     *_OF_THE_RESULT,
     *_OF_THE_CAPTURES,
+    *_OF_THE_TIME,
     *(
         Column(f"{way}_{name}", "integer", unit, f"{meaning} ({words})")
         for way, words in DIRECTIONS.items()

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from owlt.agents.contract.implementation import Implementation
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
+from owlt.captures.inspection.time_account import TimeAccount, load_account
 from owlt.captures.protocols.view import ProtocolView, load_view
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake, Place
@@ -91,6 +92,8 @@ class Run:
     view: ProtocolView | None = None
     doubts: tuple[str, ...] = ()
     """The problems of the files that belong to the run, a sentence each."""
+    time: TimeAccount | None = None
+    """Where the session's time went; None if 'owlt why' has not computed it."""
 
     @cached_property
     def suspect(self) -> tuple[str, ...]:
@@ -167,6 +170,11 @@ class Results:
         for run in self.runs:
             by_permutation[run.record.permutation].append(run)
         return {permutation: tuple(runs) for permutation, runs in by_permutation.items()}
+
+    @cached_property
+    def accounts(self) -> dict[str, TimeAccount]:
+        """The time account of each run that has one, by its id."""
+        return {run.record.run_id: run.time for run in self.runs if run.time}
 
     @cached_property
     def rows(self) -> tuple[dict[str, Any], ...]:
@@ -319,7 +327,7 @@ def _run(directory: Path, record: RunRecord, channel: Channel) -> Run:
     summary = load_summary(directory)
     if summary is not None and record.outcome != COMPLETED:
         summary = summary.of_no_file
-    return Run(record, summary, directory, load_view(directory), doubts)
+    return Run(record, summary, directory, load_view(directory), doubts, load_account(directory))
 
 
 def _performed(journal: Path) -> tuple[float, float] | None:

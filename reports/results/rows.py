@@ -18,6 +18,8 @@ from typing import Any
 from owlt.captures.accounting.ledger import Ledger
 from owlt.captures.accounting.measures import DelaySummary
 from owlt.captures.accounting.summary import CaptureSummary
+from owlt.captures.inspection.critical_path import KINDS
+from owlt.captures.inspection.time_account import TimeAccount
 from owlt.captures.protocols.view import ProtocolView
 from owlt.emulator.channel.link import LinkSpec, impairments, key_of
 from owlt.inputs.axes import AXES
@@ -31,6 +33,7 @@ from owlt.reports.results.columns import (
     RECEIVER_COUNTERS,
     TABLE_VERSION,
     Column,
+    time_column,
 )
 from owlt.reports.results.load import Results, Run
 from owlt.reports.units import written_delay_ns, written_rate_bps, written_size_bytes
@@ -144,6 +147,7 @@ def _recorded(results: Results, run: Run) -> Row:
         **({"waited_ns": delay.waited_ns, "dispatches": delay.dispatches} if delay else {}),
         **(_of_summary(summary) if summary else {}),
         **({name: getattr(run.view, name) for name in _VIEW} if run.view else {}),
+        **(_of_time(run.time) if run.time else {}),
         **_of_tcp(run),
     }
 
@@ -209,6 +213,10 @@ def _of_summary(summary: CaptureSummary) -> Row:
             for name in DelaySummary.model_fields
         },
     }
+
+
+def _of_time(account: TimeAccount) -> Row:
+    return {time_column(kind): account.total_ns([kind]) for kind in KINDS}
 
 
 def _of_tcp(run: Run) -> Row:

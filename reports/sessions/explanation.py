@@ -9,18 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from owlt.captures.inspection.causes import Cause
 from owlt.captures.inspection.critical_path import KINDS, PHASES, CriticalPath, Kind, Part, Phase
+from owlt.reports.looks import TIME_TITLES
 from owlt.reports.units import listed
 
-TITLES: Mapping[Kind, str] = {
-    "new data": "the link transmits the file, once",
-    "serialization": "the links transmit other packets, or data again",
-    "queueing": "packets wait for a link",
-    "propagation": "packets propagate",
-    "in the channel": "packets are in the channel",
-    "processing": "the hosts answer",
-    "timer": "a host waits for a timer",
-    "waiting": "a host waits, for no packet and no known timer",
-}
 MOST_NAMES = 4
 """The most names of messages in a sentence."""
 _VISIBLE = 0.0005
@@ -64,7 +55,7 @@ def share_rows(path: CriticalPath) -> list[tuple[str, str, str]]:
     spent = spent_ns(path.parts)
     totals = {kind: sum(of_phase.get(kind, 0) for of_phase in spent.values()) for kind in KINDS}
     return [
-        (TITLES[kind], f"{total / 1e9:.3f} s", f"{100 * total / path.length_ns:.1f} %")
+        (TIME_TITLES[kind], f"{total / 1e9:.3f} s", f"{100 * total / path.length_ns:.1f} %")
         for kind, total in totals.items()
         if total >= _VISIBLE * path.length_ns
     ]

@@ -9,8 +9,8 @@ from matplotlib.patches import Patch
 
 from owlt.captures.inspection.critical_path import KINDS, PHASES, WAITS, CriticalPath, Part
 from owlt.reports.drawing.channel import time_unit
-from owlt.reports.looks import INK, MUTED, RULE, STYLE, TIME
-from owlt.reports.sessions.explanation import TITLES, spent_ns
+from owlt.reports.looks import INK, MUTED, RULE, STYLE, TIME, TIME_TITLES
+from owlt.reports.sessions.explanation import spent_ns
 
 ROWS = ("sender", "forward", "reverse", "receiver")
 _WIDTH, _HEIGHT = 9.0, 3.0
@@ -42,7 +42,7 @@ def draw_waterfall(path: CriticalPath, title: str) -> Canvas:
         _draw_phases(axes, path, unit_s)
         axes.set_title(title, loc="left", color=INK, pad=18, fontweight="bold")
         kinds = [kind for kind in KINDS if any(part.kind == kind for part in path.parts)]
-        handles = [Patch(color=TIME[kind], label=TITLES[kind]) for kind in kinds]
+        handles = [Patch(color=TIME[kind], label=TIME_TITLES[kind]) for kind in kinds]
         canvas.legend(handles=handles, loc="outside lower left", ncols=3)
     return canvas
 

@@ -33,7 +33,7 @@ from owlt.reports.comparison.panels import Figure
 from owlt.reports.drawing.kept import KeptFigures
 from owlt.reports.drawing.sweep_figures import draw, save
 from owlt.reports.page.build import build_report
-from owlt.reports.page.page import Contents, render_page
+from owlt.reports.page.page import Contents, Drawings, render_page
 from owlt.reports.page.parts import Parts
 from owlt.reports.results.load import load_results
 from owlt.reports.results.rows import run_rows
@@ -255,7 +255,8 @@ def page_text(directory: Path, compared: tuple[Figure, ...] = ()) -> str:
     kept = KeptFigures(figures, figures, (".svg",))
     sessions = draw_sessions(results, contents.shown_runs, kept, map)
     cells = cells_of(run_rows(results))
-    return render_page(results, cells, comparisons_of(cells), contents, sessions, kept, Parts(directory / "parts"))
+    drawn = Drawings(sessions)
+    return render_page(results, cells, comparisons_of(cells), contents, drawn, kept, Parts(directory / "parts"))
 
 
 def few(**changes: Any) -> Sweep:

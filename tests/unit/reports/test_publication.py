@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
+from owlt.captures.inspection.critical_path import KINDS as KINDS_OF_TIME
+from owlt.captures.inspection.critical_path import Kind
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
 from owlt.reports.drawing.paper_figure import SUFFIXES, draw_figure, save_figure
@@ -31,7 +35,8 @@ from owlt.reports.drawing.specification import (
     values_of,
 )
 from owlt.reports.drawing.theory_curves import THEORIES, curve
-from owlt.reports.looks import HATCHES, LINES, MARKERS, SERIES, STYLE_NAME
+from owlt.reports.looks import HATCHES, LINES, MARKERS, SERIES, STYLE_NAME, TIME, TIME_TITLES
+from owlt.reports.results.columns import time_column
 from owlt.reports.results.load import load_results
 from owlt.reports.results.rows import Row, run_rows
 from tests.unit.reports.conftest import SUSPECT
@@ -196,6 +201,41 @@ def test_single_runs_are_drawn(rows: list[Row], kind: str) -> None:
     assert "n = " in texts(drawn(first, kind=kind))
 
 
+def with_time(rows: list[Row], spent_s: Mapping[Kind, float]) -> list[Row]:
+    """The rows, with so much time for each kind, in s."""
+    return [row | {time_column(kind): round(1e9 * spent_s.get(kind, 0)) for kind in KINDS_OF_TIME} for row in rows]
+
+
+def test_a_bar_has_its_kinds_one_behind_the_other(rows: list[Row]) -> None:
+    bars = axes_of(with_time(rows, {"new data": 2.0, "waiting": 0.5}), kind="time").patches
+    parts = {(bar.get_x(), bar.get_width(), to_hex(bar.get_facecolor())) for bar in bars}  # type: ignore[attr-defined]
+
+    assert parts == {(0.0, 2.0, TIME["new data"]), (2.0, 0.5, TIME["waiting"])}
+    assert len(bars) == 2 * 6  # two implementations at three error rates
+
+
+def test_the_legend_of_the_time_has_the_kinds_that_took_any(rows: list[Row]) -> None:
+    figure = drawn(with_time(rows, {"new data": 2.0, "waiting": 0.5}), kind="time")
+
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        TIME_TITLES["new data"],
+        TIME_TITLES["waiting"],
+    ]
+
+
+def test_each_bar_is_named_below_its_value_of_the_axis(rows: list[Row]) -> None:
+    axes = axes_of(with_time(rows, {"new data": 2.0}), kind="time")
+
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["cfdp", "norm"] * 3
+    assert {"PER 0", "PER 0.001", "PER 0.01", "2.000"} <= {text.get_text() for text in axes.texts}
+
+
+def test_a_bar_without_a_time_says_so(rows: list[Row]) -> None:
+    timed = [row if row["implementation"] == "norm" else with_time([row], {"new data": 2.0})[0] for row in rows]
+
+    assert texts(drawn(timed, kind="time")).count("no time account") == 3
+
+
 # What print requires
 
 
@@ -286,6 +326,12 @@ def test_the_command_writes_the_figure(demo: Path, tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"%PDF")
 
 
+def test_a_figure_of_the_time_needs_runs_whose_time_is_known(demo: Path) -> None:
+    problem = CliRunner().invoke(app, ["figure", str(demo), "--kind", "time", "--x", "per"]).exception
+
+    assert f"where the time of its runs went is not computed; owlt why {demo}" in str(problem)
+
+
 def test_two_results_directories_are_compared_in_one_figure(demo: Path, tmp_path: Path) -> None:
     lab = Path(shutil.copytree(demo, tmp_path / "lab"))
     for path in lab.glob("runs/*/record.json"):
@@ -319,6 +365,8 @@ def test_a_map_of_several_results_directories_is_refused(demo: Path) -> None:
         (["--font", "80pt"], "expected a size from 3pt to 40pt"),
         (["--filter", "delay"], "expected NAME=VALUE"),
         (["--filter", "delay=3ms"], "expected one of 25 ms, 1250 ms"),
+        (["--y", ""], "--y: is missing, expected a measure"),
+        (["--kind", "time"], "--y: got it with --kind time"),
         (["-o", "x.gif"], "got 'gif', expected one of pdf, svg, png"),
         (["-o", "x.png", "--format", "pdf"], "a name that ends in .pdf"),
     ],
