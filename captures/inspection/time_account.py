@@ -20,7 +20,6 @@ from owlt.captures.inspection.critical_path import CriticalPath, Kind, Phase
 from owlt.captures.inspection.inspection import Case, path_of
 from owlt.captures.inspection.tables import fates_of, packet_table
 from owlt.captures.protocols.ladder import rungs
-from owlt.captures.protocols.tshark import tshark_version
 from owlt.captures.protocols.view import read_exchange
 
 TIME = "time.json"
@@ -121,7 +120,6 @@ def load_or_account(run_dir: Path, case: Case) -> TimeAccount:
         [repr(link) for link in (case.forward_link, case.reverse_link)],
         [repr(wait) for wait in case.waits],
         [case.file_delivered_at_ns, case.prompt_ns],
-        tshark_version(),
     ]
     return load_or_make(run_dir / TIME, TimeAccount, arguments, lambda: TimeAccount.of(_path(run_dir, case)))
 

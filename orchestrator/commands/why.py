@@ -16,26 +16,35 @@ MOST_CAUSES = 3
 
 
 def why(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run: RESULTS/runs/NAME.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The directory of a run: RESULTS/runs/NAME; or a results directory.")
+    ],
     every: Annotated[
         bool, typer.Option("--all", help=f"Print all causes, not only the {MOST_CAUSES} largest.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Explain where the time of a transfer went.
+    """Explain where the time of a transfer went, or of all runs of a sweep.
 
     The session's time is the sum of the parts of its critical path: what the next packet waited for at each moment. The
-    causes are printed with the largest first. 'owlt analyse RUN' draws the path.
+    causes are printed with the largest first. 'owlt analyse RUN' draws the path. Of a results directory: means over the
+    runs of each implementation in each cell, which 'owlt report' and 'owlt figure --kind time' then draw.
     """
     from owlt.captures.inspection.causes import causes
     from owlt.orchestrator.commands.captures import inspected_run
+    from owlt.orchestrator.commands.why_sweep import explain_results
+    from owlt.orchestrator.profiles.load import existing_results
     from owlt.reports.sessions.explanation import cause_text, explanation_json, headline, share_rows
+    from owlt.results.files import PLAN_NAME
     from owlt.results.plain_files import real_root
     from owlt.results.recorded_runs import is_recorded
 
     directory = real_root(run.absolute())
+    if (directory / PLAN_NAME).exists():
+        explain_results(existing_results(run), as_json)
+        return
     if not is_recorded(directory):
-        expected = "the directory of a recorded run, such as results/demo/runs/NAME"
+        expected = "the directory of a recorded run, such as results/demo/runs/NAME, or a results directory"
         raise OwltError(Mistake("is not the directory of a run", expected, where=Place(str(run))))
     record, _, inspection = inspected_run(directory)
     path = inspection.path

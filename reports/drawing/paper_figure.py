@@ -66,7 +66,7 @@ def draw_figure(rows: Sequence[Row], specification: Specification) -> Figure:
         return draw_map(chosen, specification, [*specification.order, *values_of(rows, specification.group)])
     groups = list(dict.fromkeys([*specification.order, *values_of(rows, specification.group)]))
     if specification.kind == "time":
-        return draw_time(chosen, specification, groups)
+        return draw_time(chosen, specification, groups, pooled_text(chosen, specification))
     present = [group for group in groups if group in values_of(chosen, specification.group)]
     looks = looks_of(groups)  # of all groups, so that a filter does not change them
     facets = divided(chosen, specification.facets)

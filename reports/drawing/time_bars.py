@@ -67,8 +67,8 @@ class _Panel:
         return [bar for block in self.blocks for bar in block.bars]
 
 
-def draw_time(rows: Sequence[Row], specification: Specification, order: Sequence[Any]) -> Figure:
-    """Draw the bars of these rows. `order` is that of the groups."""
+def draw_time(rows: Sequence[Row], specification: Specification, order: Sequence[Any], pooled: str) -> Figure:
+    """Draw the bars of these rows. `order` is that of the groups; `pooled` are settings that differ within a bar."""
     panels = [
         _Panel(heading, _blocks(part, specification, order)) for heading, part in divided(rows, specification.facets)
     ]
@@ -78,7 +78,8 @@ def draw_time(rows: Sequence[Row], specification: Specification, order: Sequence
         figure, grid = _frame(specification, panels, kinds)
         for axes, panel in zip(grid, panels, strict=True):
             _draw_panel(axes, panel)
-        _label(figure, grid, panels, specification)
+        _label(grid, panels)
+        _note(figure, panels, specification, pooled)
         handles = [Patch(facecolor=TIME[kind], label=TIME_TITLES[kind]) for kind in kinds]
         columns = _legend_columns(specification, kinds)
         figure.legend(handles=handles, loc="outside upper left", ncols=columns, handlelength=1.2)
@@ -158,21 +159,26 @@ def _draw_bar(axes: Axes, at: float, bar: _Bar) -> None:
         axes.annotate(f" {note}", (1, 0.5), xycoords=text, va="center", fontsize="x-small", color=ALARM)
 
 
-def _label(figure: Figure, grid: list[Axes], panels: Sequence[_Panel], specification: Specification) -> None:
-    """The labels of the axes, those that neighbours share only once, and the number of runs below."""
+def _label(grid: list[Axes], panels: Sequence[_Panel]) -> None:
+    """The labels of the axes, those that neighbours share only once."""
     for place, axes in enumerate(grid):
         specs = axes.get_subplotspec()
         across = 1 if specs is None else specs.get_gridspec().ncols
         if place + across >= len(grid):
             axes.set_xlabel("mean time of a session (s)")
-        same = [bar.name for bar in panels[place].bars] == [bar.name for bar in panels[place - place % across].bars]
-        if place % across and same:
+        names, left = ([bar.name for bar in panels[at].bars] for at in (place, place - place % across))
+        if place % across and names == left:
             axes.tick_params(labelleft=False)
+
+
+def _note(figure: Figure, panels: Sequence[_Panel], specification: Specification, pooled: str) -> None:
+    """The number of runs, below the panels."""
     samples = [bar.sample for panel in panels for bar in panel.bars]
-    note = counts_text([sample.tried for sample in samples], samples)
+    counts = counts_text([sample.tried for sample in samples], samples)
+    note = "; ".join(filter(None, (counts, pooled, "whisker: standard error of the mean")))
     letters = int(specification.width_mm / (0.5 * specification.font_pt * MM / 72))
     looks: dict[str, Any] = {"ha": "left", "fontsize": 0.85 * specification.font_pt, "color": MUTED}
-    figure.supxlabel(fill(f"{note}; whisker: standard error of the mean", letters), x=0.01, **looks)
+    figure.supxlabel(fill(note, letters), x=0.01, **looks)
 
 
 def _legend_columns(specification: Specification, kinds: Sequence[Kind]) -> int:

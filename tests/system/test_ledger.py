@@ -121,6 +121,20 @@ def test_the_ledger_closes_both_ways(results: Path, channel: str, implementation
         assert told.ledger.unexplained == told.ledger.undetermined == 0
 
 
+def test_what_the_time_was_spent_on_sums_to_every_session(results: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(results, tmp_path / "results")
+    told = json.loads(owlt("why", copy, "--json").stdout)
+    sessions = [json.loads(path.read_text()) for path in copy.glob("runs/*/time.json")]
+    summaries = [json.loads(path.read_text()) for path in copy.glob("runs/*/summary.json")]
+
+    assert len(sessions) == len(summaries) == 2 * len(CHANNELS)
+    assert all(sum(each["total_ns"] for each in run["spent"]) == run["session_ns"] for run in sessions)
+    assert sorted(run["session_ns"] for run in sessions) == sorted(
+        each["last_packet_ns"] - each["first_packet_ns"] for each in summaries
+    )
+    assert told["without_time"] == []
+
+
 def test_each_packet_that_a_pattern_drops_is_named(results: Path) -> None:
     run = directory_of(results, "pattern")
     forward, reverse = accounts(run)
