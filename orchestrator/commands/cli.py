@@ -15,6 +15,7 @@ import typer
 
 from owlt.orchestrator.commands.analyse import analyse, dissect
 from owlt.orchestrator.commands.answer import answer
+from owlt.orchestrator.commands.capsule import capsule
 from owlt.orchestrator.commands.channel import channel_app
 from owlt.orchestrator.commands.compare import compare
 from owlt.orchestrator.commands.conform import conform
@@ -51,6 +52,7 @@ for name, function in (
     ("plan", plan),
     ("retry", retry),
     ("replay", replay),
+    ("capsule", capsule),
     ("extend", extend),
     ("merge", merge),
     ("worker", worker),

@@ -1,8 +1,9 @@
-"""`owlt replay`: perform a recorded run again and compare its packets with the captures that were kept."""
+"""`owlt replay`: perform a recorded run, or that of a capsule, again, and compare its packets with those kept."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,39 +23,64 @@ if TYPE_CHECKING:
 
 
 def replay(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run: RESULTS/runs/NAME.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The directory of a run, RESULTS/runs/NAME, or the file of a capsule.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Perform a recorded run again and compare its packets.
 
     On the exact clock, the same seed gives the same packets. The results are not changed. The exit status is 1 if the
-    outcome, or a frame of a kept capture, differs.
+    outcome, or a frame of a kept capture, differs. A capsule contains commands, which are executed in a guest: replay a
+    capsule only if you trust the person who made it.
     """
     from owlt.orchestrator.planning.plan import read_plan
-    from owlt.results.plain_files import real_root
     from owlt.results.record import read_record
-    from owlt.results.recorded_runs import results_root
 
-    run = real_root(run.absolute())
-    results = results_root(run.parent.parent)
-    try:
-        record, plan = read_record(run), read_plan(results)
-    except FileNotFoundError:
-        expected = "the directory of a recorded run, such as results/demo/runs/NAME"
-        raise OwltError(Mistake("is not the directory of a run", expected, where=Place(str(run)))) from None
-    result = perform_again(plan, results, record)
+    with run_or_capsule(run) as directory:
+        try:
+            record, plan = read_record(directory), read_plan(directory.parent.parent)
+        except FileNotFoundError:
+            expected = "the directory of a recorded run, such as results/demo/runs/NAME"
+            raise OwltError(Mistake("is not the directory of a run", expected, where=Place(str(run)))) from None
+        result = perform_again(plan, directory.parent.parent, record)
     print_replay(record.run_id, result, Printer(as_json))
     raise typer.Exit(0 if result.is_same else 1)
+
+
+@contextmanager
+def run_or_capsule(path: Path) -> Iterator[Path]:
+    """The directory of a run that the user named; of a capsule, a temporary one, until the end of the context.
+
+    Raises OwltError for a capsule that is broken or of another rig, ResultsConflict for results with links in them.
+    """
+    from owlt.orchestrator.own_directories import process_directory
+    from owlt.orchestrator.private_names import private_names
+    from owlt.orchestrator.sweep.capsules import restored
+    from owlt.results.capsule import unpack
+    from owlt.results.plain_files import real_root
+    from owlt.results.recorded_runs import results_root
+
+    path = real_root(path.absolute())
+    if not path.is_file():
+        results_root(path.parent.parent)
+        yield path
+        return
+    with process_directory("capsule") as directory:
+        manifest = unpack(path, directory)
+        yield restored(directory, manifest, private_names())
 
 
 def print_replay(run_id: str, result: Replay, printer: Printer) -> None:
     """Print what is the same and what differs."""
     values = {"run": run_id, "is_same": result.is_same, "outcome": result.outcome}
-    printer.json({**values, "captures": result.differences, "note": result.note})
+    printer.json({**values, "captures": result.differences, "machine": result.machine, "note": result.note})
     was = "" if result.outcome is result.recorded_outcome else f", was {result.recorded_outcome}"
     printer.text(f"{run_id}: {result.outcome}{was}")
     for name, difference in result.differences.items():
         printer.text(f"  {name}: {difference or 'the same frames'}")
+    for difference in result.machine:
+        printer.text(f"  not as recorded: {difference}")
     if result.note:
         printer.text(f"  note: {result.note}")
 
@@ -71,6 +97,8 @@ class Replay:
     recorded_outcome: Outcome
     differences: dict[str, str]
     """By capture, where it first differs from the kept one; "" if it has the same frames."""
+    machine: Sequence[str] = ()
+    """In what this machine differs from the one that recorded the run: versions, and groups of files."""
     note: str = ""
     """What may be the reason, if something differs."""
 
@@ -109,7 +137,29 @@ def perform_again(plan: Plan, results: Path, record: RunRecord) -> Replay:
             raise OwltError(f"{run.run_id}: the run could not be performed again")
         differences = {name: _difference(results, again, run, name) for name in CAPTURES}
         note = note_on(run, differences)
-        return Replay(records[run.run_id].outcome, record.outcome, differences, note)
+        machine = machine_differences(results, record, again, records[run.run_id])
+        return Replay(records[run.run_id].outcome, record.outcome, differences, machine, note)
+
+
+def machine_differences(results: Path, record: RunRecord, again: Path, performed: RunRecord) -> list[str]:
+    """In what the machine that performed a run again, into the results `again`, differs from the one that recorded it:
+    versions, and files that packets depend on."""
+    from owlt.orchestrator.private_names import private_names
+    from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, differences
+    from owlt.orchestrator.sweep.capsules import machine_of, public_machine
+
+    versions = [
+        f"{name}: {here} here, {there} recorded"
+        for name, there in record.versions.items()
+        for here in [performed.versions.get(name, "none")]
+        if here != there
+    ]
+    machines = [machine_of(record, results), machine_of(performed, again)]
+    if UNKNOWN_MACHINE in machines:
+        return versions
+    private = private_names()
+    recorded, here = (public_machine(machine, record.implementation, private) for machine in machines)
+    return [*versions, *(f"files of {text}" for text in differences(here, recorded))]
 
 
 def note_on(run: Run, differences: Mapping[str, str]) -> str:
@@ -158,7 +208,22 @@ def _difference(results: Path, again: Path, run: Run, name: str) -> str:
     from owlt.captures.frames.columns import first_difference
     from owlt.results.recorded_runs import run_directory
 
+    kept, performed = run_directory(results, run.run_id), run_directory(again, run.run_id)
     try:
-        return first_difference(run_directory(results, run.run_id) / name, run_directory(again, run.run_id) / name)
+        return first_difference(kept / name, performed / name) or _difference_behind(kept, performed, name)
     except (NotACapture, OSError) as problem:
         raise OwltError(f"{run.run_id}: the captures cannot be compared: {problem}") from problem
+
+
+def _difference_behind(kept: Path, performed: Path, name: str) -> str:
+    """That a complete capture differs from the recorded one, of which only the headers were kept, as a phrase; "": it
+    does not, or the digest of the recorded one is not known."""
+    from owlt.captures.accounting.cutting import is_cut
+    from owlt.captures.accounting.derived_files import digest_of_file
+    from owlt.captures.accounting.summary import load_summary
+
+    summary = load_summary(kept)
+    known = summary.source.captures.get(name, []) if summary and summary.source else []
+    if len(known) < 2 or not is_cut(kept / name) or digest_of_file(performed / name) in known:
+        return ""
+    return "other octets behind those that were kept: the complete capture has another SHA-256"
