@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -57,7 +57,7 @@ def run_or_capsule(path: Path) -> Iterator[Path]:
     from owlt.orchestrator.own_directories import process_directory
     from owlt.orchestrator.private_names import private_names
     from owlt.orchestrator.sweep.capsules import restored
-    from owlt.results.capsule import unpack
+    from owlt.results.capsule import BrokenCapsule, unpack
     from owlt.results.plain_files import real_root
     from owlt.results.recorded_runs import results_root
 
@@ -68,7 +68,12 @@ def run_or_capsule(path: Path) -> Iterator[Path]:
         return
     with process_directory("capsule") as directory:
         manifest = unpack(path, directory)
-        yield restored(directory, manifest, private_names())
+        try:
+            run = restored(directory, manifest, private_names())
+        except BrokenCapsule as broken:
+            places = (replace(each.where, file=str(path)) for each in broken.mistakes)
+            raise BrokenCapsule(*map(Mistake.at, broken.mistakes, places)) from None
+        yield run
 
 
 def print_replay(run_id: str, result: Replay, printer: Printer) -> None:
@@ -97,10 +102,10 @@ class Replay:
     recorded_outcome: Outcome
     differences: dict[str, str]
     """By capture, where it first differs from the kept one; "" if it has the same frames."""
-    machine: Sequence[str] = ()
-    """In what this machine differs from the one that recorded the run: versions, and groups of files."""
     note: str = ""
     """What may be the reason, if something differs."""
+    machine: Sequence[str] = ()
+    """In what this machine differs from the one that recorded the run: versions, and groups of files."""
 
     @property
     def is_same(self) -> bool:
@@ -138,7 +143,7 @@ def perform_again(plan: Plan, results: Path, record: RunRecord) -> Replay:
         differences = {name: _difference(results, again, run, name) for name in CAPTURES}
         note = note_on(run, differences)
         machine = machine_differences(results, record, again, records[run.run_id])
-        return Replay(records[run.run_id].outcome, record.outcome, differences, machine, note)
+        return Replay(records[run.run_id].outcome, record.outcome, differences, note, machine)
 
 
 def machine_differences(results: Path, record: RunRecord, again: Path, performed: RunRecord) -> list[str]:
@@ -210,12 +215,12 @@ def _difference(results: Path, again: Path, run: Run, name: str) -> str:
 
     kept, performed = run_directory(results, run.run_id), run_directory(again, run.run_id)
     try:
-        return first_difference(kept / name, performed / name) or _difference_behind(kept, performed, name)
+        return first_difference(kept / name, performed / name) or difference_behind(kept, performed, name)
     except (NotACapture, OSError) as problem:
         raise OwltError(f"{run.run_id}: the captures cannot be compared: {problem}") from problem
 
 
-def _difference_behind(kept: Path, performed: Path, name: str) -> str:
+def difference_behind(kept: Path, performed: Path, name: str) -> str:
     """That a complete capture differs from the recorded one, of which only the headers were kept, as a phrase; "": it
     does not, or the digest of the recorded one is not known."""
     from owlt.captures.accounting.cutting import is_cut

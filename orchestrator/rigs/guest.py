@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import compileall
 import os
+import resource
 import shlex
 import signal
 import socket
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
@@ -41,6 +43,7 @@ CACHE = "/run/machine/cache"
 THIRD_PARTY = f"{CACHE}/owlt/third-party"
 EBPF_OBJECTS = f"{CACHE}/owlt/bpf"
 INIT_NAME = "init"
+OPEN_FILES = 65_536
 MEMORY_DIRECTORY = "/dev/shm"
 """Where the kernel of a guest keeps the guest's memory, in a file without a name."""
 _MOUNT = f"""mount -t tmpfs -o huge=always,size=0,mode=1777 owlt-guests {MEMORY_DIRECTORY} 2>/dev/null
@@ -260,7 +263,7 @@ def start(
     init = directory / INIT_NAME
     init.write_text(script)
     init.chmod(0o755)
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*command_line(boot), *([] if console is None else [f"con1=fd:{console}"])],
         pass_fds=() if console is None else (console,),
         cwd=directory,
@@ -272,3 +275,14 @@ def start(
         start_new_session=True,
         env={"PATH": os.defpath, "HOME": ".", "TMPDIR": MEMORY_DIRECTORY},
     )
+    allow_open_files(process.pid)
+    return process
+
+
+def allow_open_files(pid: int) -> None:
+    """Raise a process's limit of open files as far as its user may, at most to `OPEN_FILES`: a guest keeps the files of
+    the machine open that its programs have read, more than the usual limit of 1,024."""
+    with suppress(ProcessLookupError):  # it has ended, which its output explains
+        least, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        allowed = OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(least, allowed), most))

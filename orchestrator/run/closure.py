@@ -5,6 +5,7 @@ Libraries and modules that a program loads only while it transfers are found if 
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -15,18 +16,22 @@ from owlt import PACKAGE
 from owlt.agents.contract.implementation import ROLES, Implementation
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing
-from owlt.orchestrator.hosts.binaries import find_here, why_not_here
+from owlt.orchestrator.hosts.binaries import SEARCH_PATH, find_here, why_not_here
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.profiles.installing import LOG_NAME
 from owlt.orchestrator.rigs.provenance import NOT_IN_A_GUEST, programs_and_libraries
 from owlt.orchestrator.run.versions import LOADED
 
-_MODULES = """import importlib, os, sys
+_MODULES = """import importlib, importlib.util, os, sys
 for name in sys.argv[1:]:
-    importlib.import_module(name)
+    module = importlib.import_module(name)
+    if hasattr(module, "__path__") and importlib.util.find_spec(name + ".__main__"):
+        importlib.import_module(name + ".__main__")
 files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
 print(*sorted(os.path.realpath(file) for file in files if file), sep="\\n")"""
-"""A Python script that prints the files of all modules that are loaded with these."""
+"""A Python script that prints the files of all modules that are loaded with these, and with their `__main__`."""
+NOT_IN_A_CLOSURE = (*NOT_IN_A_GUEST, "pydoc_data", Path(sysconfig.get_config_var("LIBPL") or "config").name)
+"""Directories of Python's standard library that no transfer uses."""
 
 
 def closure_of(implementation: Implementation) -> list[Path]:
@@ -35,7 +40,7 @@ def closure_of(implementation: Implementation) -> list[Path]:
     Raises Missing if a program is not installed.
     """
     files = set(_programs(implementation))
-    if any(_module_of(member, role) for member in implementation.members for role in ROLES):
+    if any("{python}" in command for command in _commands(implementation)):
         files |= set(_python(implementation))
     files |= {Path(path).resolve() for path in _loaded(LOADED, _needed(implementation, "library"))}
     objects = [path for path in sorted(files) if _is_elf(path)]
@@ -55,7 +60,10 @@ def place_of(path: Path) -> str:
 
 
 def _programs(implementation: Implementation) -> Iterator[Path]:
-    """Each program; of one that owlt installed, all files of its installation."""
+    """Each program; of one that owlt installed, all files of its installation; and a system's program, such as sh."""
+    for command in _commands(implementation):
+        if system := shutil.which(command[0], path=SEARCH_PATH):
+            yield Path(system).resolve()
     third_party = third_party_directory().resolve()
     for binary in [binary for member in implementation.members for binary in member.binary.values()]:
         found = find_here(binary, str(third_party))
@@ -70,21 +78,23 @@ def _programs(implementation: Implementation) -> Iterator[Path]:
 
 def _python(implementation: Implementation) -> Iterator[Path]:
     """The interpreter, its standard library, and the packages of the modules that the implementation loads."""
-    modules = {_module_of(member, role) for member in implementation.members for role in ROLES}
-    modules |= set(_needed(implementation, "python_module"))
+    modules = {
+        module
+        for command in _commands(implementation)
+        for python, option, module in zip(command, command[1:], command[2:], strict=False)
+        if (python, option) == ("{python}", "-m")
+    } | set(_needed(implementation, "python_module"))
     library = Path(sysconfig.get_path("stdlib")).resolve()
     yield Path(sys.executable).resolve()
-    yield from _tree(library, NOT_IN_A_GUEST)
+    yield from _tree(library, NOT_IN_A_CLOSURE)
     packages = Path(sysconfig.get_path("purelib")).resolve(), Path(sysconfig.get_path("platlib")).resolve()
-    for file in map(Path, _loaded(_MODULES, sorted(filter(None, modules)))):
+    for file in map(Path, _loaded(_MODULES, sorted(modules))):
         root = next((root for root in packages if file.is_relative_to(root)), None)
         yield from _tree(root / file.relative_to(root).parts[0]) if root else [file]
 
 
-def _module_of(implementation: Implementation, role: str) -> str:
-    """The Python module that a side's command starts; "": it starts another program."""
-    command = (implementation.sender if role == "sender" else implementation.receiver).command
-    return command[2] if command[:2] == ["{python}", "-m"] and len(command) > 2 else ""
+def _commands(implementation: Implementation) -> list[list[str]]:
+    return [implementation.of(role).side(role).command for role in ROLES]
 
 
 def _needed(implementation: Implementation, kind: str) -> list[str]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from owlt.agents.contract.implementation import Implementation
@@ -24,6 +23,7 @@ from owlt.inputs.mistake import Mistake, Place
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.checks.shrinking import losses_of
 from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.own_directories import process_directory
 from owlt.orchestrator.own_version import own_version
 from owlt.orchestrator.planning.plan import Plan, Run, read_plan
 from owlt.orchestrator.planning.selection import Selection
@@ -32,11 +32,13 @@ from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, Provenance, read_
 from owlt.orchestrator.run.analysis import analyse_run
 from owlt.orchestrator.run.closure import closure_of, place_of
 from owlt.orchestrator.sweep.merging import copy_directory
-from owlt.results.capsule import PROGRAMS, BrokenCapsule, Manifest, is_known
+from owlt.results.capsule import MOST_ARCHIVE_BYTES, PROGRAMS, BrokenCapsule, Manifest, is_known
 from owlt.results.certificates import of_machine
 from owlt.results.files import CERTIFICATES, MACHINES, PLAN_NAME
 from owlt.results.plain_files import (
     as_file_name,
+    directories_in,
+    files_in,
     is_plain,
     make_directory,
     read_json,
@@ -70,8 +72,7 @@ def contents_of(results: Path, plan: Plan, record: RunRecord, private: PrivateNa
     files: dict[str, bytes | Path] = {PLAN_NAME: _json(public.replaced(json.loads(written)))}
     losses, problem = _losses(run_directory(results, run.run_id))
     notes += [f"losses: not known: {problem}"] if problem else []
-    with TemporaryDirectory(prefix="owlt-capsule-") as name:
-        own = Path(name).resolve()
+    with process_directory("capsule") as own:
         write_whole(own / PLAN_NAME, written)
         notes += _cut(
             copy_directory(run_directory(results, run.run_id), make_directory(own / RUNS) / run.run_id), alone
@@ -175,16 +176,20 @@ def restored(directory: Path, manifest: Manifest, private: PrivateNames) -> Path
 
 
 def _require_one_run(plan: Plan, record: RunRecord, manifest: Manifest) -> None:
+    where = Place(key=(PLAN_NAME,))
     ids = [run.run_id for run in plan.runs]
     names = [name for run in plan.runs for name in (run.permutation.implementation, run.channel_key)]
     keys = {key for batch in plan.certifications for key in batch.certify}
-    is_one = ids == [record.run_id] == [manifest.run_id]
-    if not is_one or names != [*plan.implementations, *plan.channels] or not keys <= plan.channels.keys():
-        raise BrokenCapsule(
-            Mistake("its plan is not that of its run", "a plan of one run", where=Place(key=(PLAN_NAME,)))
-        )
-    if any(each.name != name for name, each in plan.implementations.items()) or names != list(map(as_file_name, names)):
-        raise BrokenCapsule(Mistake("has a name that is not one of a file", where=Place(key=(PLAN_NAME,))))
+    is_one = ids == [record.run_id] == [manifest.run_id] and names == [*plan.implementations, *plan.channels]
+    if not is_one or not keys <= plan.channels.keys():
+        raise BrokenCapsule(Mistake("is not the plan of its run", "a plan of one run", where=where))
+    try:
+        for name in names:
+            as_file_name(name)
+    except ValueError as error:
+        raise BrokenCapsule(Mistake(f"the name of a channel or implementation {error}", where=where)) from None
+    if any(each.name != name for name, each in plan.implementations.items()):
+        raise BrokenCapsule(Mistake("names one implementation in two ways", "one name", where=where))
     if plan.sweep.rig != "virtual":
         problem = f"its run was performed on the rig {plan.sweep.rig}, where its commands could do harm"
         raise OwltError(Mistake(problem, "a run on the rig virtual"))
@@ -230,7 +235,7 @@ def _cut(run: Path, plan: Plan) -> list[str]:
 def _add_directory(source: Path, place: str, public: PrivateNames, files: dict[str, bytes | Path]) -> list[str]:
     """Add the files of a run that a capsule may have, without private names. Returns what was left out, in words."""
     left_out = []
-    for path in sorted(each for each in source.rglob("*") if each.is_file()):
+    for path in sorted(_files_below(source)):
         name = str(path.relative_to(source))
         content = _public_content(path, public)
         if content is None or not is_known(f"{place}/{name}"):
@@ -238,6 +243,12 @@ def _add_directory(source: Path, place: str, public: PrivateNames, files: dict[s
         else:
             files[f"{place}/{name}"] = content
     return [f"left out: {', '.join(left_out)}"] if left_out else []
+
+
+def _files_below(directory: Path) -> Iterator[Path]:
+    yield from files_in(directory)
+    for each in directories_in(directory):
+        yield from _files_below(each)
 
 
 def _public_content(path: Path, public: PrivateNames) -> bytes | None:
@@ -268,11 +279,20 @@ def _add_programs(
     paths = {f"{PROGRAMS}/{place_of(path)}": path for path in closure_of(implementation)}
     known = {name: path for name, path in paths.items() if is_known(name)}
     files.update(known)
-    private = [name for name, path in known.items() if any(each.encode() in path.read_bytes() for each in public.paths)]
+    private = [
+        name
+        for name, path in known.items()
+        if any(each.encode() in read_plain(path, MOST_ARCHIVE_BYTES) for each in public.paths)
+    ]
     notes = [f"programs: left out, for their names: {len(paths) - len(known)}"] if len(paths) > len(known) else []
     if private:
-        notes.append(f"programs: unchanged, and {len(private)} contain paths of your machine, such as {private[0]}")
+        notes.append(f"programs: unchanged, and {len(private)} contain a path that is yours too, such as {private[0]}")
     return {name: public.replaced_paths(str(path)) for name, path in known.items()}, notes
+
+
+def _contains_one(path: Path, texts: Iterable[str]) -> bool:
+    content = read_plain(path, MOST_ARCHIVE_BYTES)
+    return any(text.encode() in content for text in texts)
 
 
 def _json(values: Any) -> bytes:

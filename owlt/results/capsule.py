@@ -21,7 +21,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from owlt.inputs.mistake import Mistake, OwltError, Place
-from owlt.results.plain_files import FileName, NotPlain, create, make_directory, open_plain, write_whole
+from owlt.results.plain_files import FileName, NotPlain, create, make_directory, open_plain, read_plain, write_whole
 
 ENDING = ".capsule.zip"
 MANIFEST_NAME = "capsule.json"
@@ -227,7 +227,7 @@ def _content(given: bytes | Path) -> Content:
 
 
 def _bytes(given: bytes | Path) -> bytes:
-    return given.read_bytes() if isinstance(given, Path) else given
+    return read_plain(given, MOST_ARCHIVE_BYTES) if isinstance(given, Path) else given
 
 
 def _entry(name: str) -> ZipInfo:

@@ -219,6 +219,7 @@ IN_A_DRAFT = {
 """They read and write in a new directory that owlt has just made (`reports.replacing`)."""
 OF_OWLT = {
     "owlt/results/plain_files.py": "it is the way itself",
+    "owlt/results/capsule.py": "a file in an archive, which has no path",
     "owlt/results/lock.py": "which files the process has open that a lock names",
     "captures/accounting/derived_files.py": "the modules of a package, for their digest",
     "orchestrator/sweep/machine.py": "the configuration of a kernel",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import shlex
+import subprocess
 import sys
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -13,6 +15,7 @@ from owlt.orchestrator.rigs.guest import (
     PACKAGES,
     PROJECT,
     Boot,
+    allow_open_files,
     command_line,
     compile_ahead,
     compile_packages,
@@ -32,6 +35,17 @@ def boot(**changes: object) -> Boot:
         "seed": 9,
     }
     return Boot(**(settings | {"seccomp": True} | changes))  # type: ignore[arg-type]
+
+
+def test_a_guest_may_open_more_files_than_a_shell_allows() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        most = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[1]
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (256, most))
+
+        allow_open_files(process.pid)
+
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (min(most, 65_536), most)
+        process.kill()
 
 
 def test_a_guest_is_pinned_to_its_cpu() -> None:
