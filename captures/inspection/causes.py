@@ -90,14 +90,14 @@ def _is_alike(path: CriticalPath, shorter: Sequence[Part], longer: Sequence[Part
 
 
 def _round_trips(path: CriticalPath) -> Iterable[Cause]:
-    """Ways of packets on the path through the channel, by phase, but for the one to the receiver that any file needs in
-    its transfer, and the one back that closes the session."""
-    for phase, of_phase in groupby(path.parts, lambda part: part.phase):
-        ways = [part for part in of_phase if part.kind in _WAYS]
-        longest_ns = max((part.length_ns for part in ways), default=0)
-        ways = [part for part in ways if part.length_ns > _REST * longest_ns]
-        spared = _spared(path, phase, ways)
-        if left := [part for part in ways if part is not spared]:
+    """Ways of packets on the path through the channel, by phase, but for the one to the receiver that any file needs,
+    and the one back that closes the session."""
+    ways = list(_whole_ways(path))
+    needed = [*_last(ways, "sender", ("transfer",)), *_last(ways, "receiver", ("closing",))]
+    if not any(part.host == "sender" for part in needed):  # a wait for a later packet hides it
+        needed += _last(ways[::-1], "sender", ("recovery", "closing"))
+    for phase, of_phase in groupby(ways, lambda part: part.phase):
+        if left := [part for part in of_phase if part not in needed]:
             names = Counter(_name(path, part) for part in left)
             lost = _lost_until(path, left) if phase == "recovery" else ()
             yield Cause(
@@ -112,11 +112,17 @@ def _round_trips(path: CriticalPath) -> Iterable[Cause]:
             )
 
 
-def _spared(path: CriticalPath, phase: Phase, ways: Sequence[Part]) -> Part | None:
-    """The way that every file needs: the last one to the receiver in the transfer, the last one back at the end."""
-    host: Host = "receiver" if phase == "closing" else "sender"
-    own = [part for part in ways if part.host == host] if phase in ("transfer", "closing") else []
-    return own[-1] if own else None
+def _whole_ways(path: CriticalPath) -> Iterable[Part]:
+    """The ways of packets through the channel, without what is left of one in the next phase."""
+    for _, of_phase in groupby(path.parts, lambda part: part.phase):
+        ways = [part for part in of_phase if part.kind in _WAYS]
+        longest_ns = max((part.length_ns for part in ways), default=0)
+        yield from (part for part in ways if part.length_ns > _REST * longest_ns)
+
+
+def _last(ways: Sequence[Part], host: Host, phases: Sequence[Phase]) -> Sequence[Part]:
+    """The last way of a host's packets in these phases, if there is one."""
+    return [part for part in ways if part.host == host and part.phase in phases][-1:]
 
 
 def _lost_until(path: CriticalPath, ways: Sequence[Part]) -> tuple[int, ...]:
@@ -126,12 +132,14 @@ def _lost_until(path: CriticalPath, ways: Sequence[Part]) -> tuple[int, ...]:
 
 
 def _others(path: CriticalPath) -> Iterable[Cause]:
-    """Queueing, processing, and the serialization of packets other than new data, by host and phase."""
+    """Queueing, processing, and the serialization of packets other than new data, by host and phase. The receiver's
+    packets wait for each other's serialization: these are one cause."""
     of_kind: dict[tuple[What, Host, Phase], list[Part]] = {}
     for part in path.parts:
         for what in ("queueing", "serialization", "processing"):
             if part.kind == what:
-                of_kind.setdefault((what, part.host, part.phase), []).append(part)
+                is_behind_own = (what, part.host) == ("queueing", "receiver")
+                of_kind.setdefault(("serialization" if is_behind_own else what, part.host, part.phase), []).append(part)
     for (what, host, phase), parts in of_kind.items():
         names = ", ".join(dict.fromkeys(_name(path, part) for part in parts))
         yield Cause(what, host, phase, names, len(parts), _length_ns(parts), tuple(parts))

@@ -58,6 +58,9 @@ _PACED = 1.05
 """Packets that leave at most this factor of their serialization apart are sent at the link's rate."""
 _REGULAR = 0.02
 """Two gaps between packets that differ by at most this share are a pace."""
+_STARTING = 500
+"""A session begins with its first packet if that leaves at most so many prompt times after the launch: programs take
+that long to start."""
 _NOT_TRANSMITTED = ("queue", "mtu")
 """The fates of packets that the link did not transmit."""
 
@@ -87,17 +90,20 @@ class Part:
 @dataclass(frozen=True)
 class Clues:
     """What is known of a session beside its packets: the links, forward and reverse; when the receiver had the file;
-    the waits of programs that a timer ended; the longest time in which a host answers."""
+    the waits of programs that a timer ended; the longest time in which a host answers; when the programs were
+    launched."""
 
     links: tuple[Link | None, Link | None] = (None, None)
     delivered_ns: int | None = None
     waits: Sequence[TimedWait] = ()
     prompt_ns: int = PROMPT_NS
+    launched_ns: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class CriticalPath:
-    """The parts of a session in their order: they cover it from its first packet to its last, each moment once.
+    """The parts of a session in their order: they cover it from its first packet to its last, each moment once; from
+    the launch if the first packet left long after it.
 
     `rungs` are its messages in the order in which they left. `delivered_ns` is when the receiver had the file; None:
     never, or it is not known. `least_ns` is what the channel alone takes: the transmission of the file's bytes, once,
@@ -142,6 +148,8 @@ def critical_path(rungs: Sequence[Rung], begin_ns: int, end_ns: int, clues: Clue
 
     `rungs` are its messages in the order in which they left, and `begin_ns` and `end_ns` the times of these packets.
     """
+    if clues.launched_ns is not None and begin_ns - clues.launched_ns > _STARTING * clues.prompt_ns:
+        begin_ns = clues.launched_ns
     transits = _transits(rungs, clues.links)
     path = _covering(_path(rungs, transits, end_ns, begin_ns, clues), begin_ns, end_ns)
     delivered_ns = _delivered_ns(rungs, clues)
@@ -236,11 +244,13 @@ class _Host:
         return before, departed_ns, False, timer
 
     def _is_paced(self, before: int, departed_ns: int, left_ns: int, is_prompt: bool) -> bool:
-        """Whether a packet follows the one before it at the link's rate, or as regularly as that followed another."""
+        """Whether a packet follows the one before it at the link's rate, or as regularly as that followed another. One
+        that follows an arrival is paced only if its own time has come."""
         gap_ns = left_ns - departed_ns
         if self._link is not None:
             wire_bytes = self._rungs[before].message.wire_bytes + self._link.overhead_bytes
-            if gap_ns <= _PACED * 8e9 * wire_bytes / self._link.rate_bps:
+            taken_ns = 8e9 * wire_bytes / self._link.rate_bps
+            if (taken_ns / _PACED if is_prompt else 0) <= gap_ns <= _PACED * taken_ns:
                 return True
         earlier, earlier_ns = self._departed_before(before)
         return (

@@ -68,6 +68,7 @@ class Case:
     waits: Sequence[TimedWait] = ()
     """The waits of its programs that a timer ended, as far as they are known."""
     prompt_ns: int = PROMPT_BY_REAL_CLOCK_NS
+    launched_at_ns: int | None = None
     """The longest time in which a host answers."""
 
     @property
@@ -210,7 +211,7 @@ def path_of(steps: Sequence[Rung], summary: CaptureSummary, case: Case) -> Criti
     if not steps or begin_ns is None or end_ns is None or end_ns <= begin_ns:
         return None
     links = case.forward_link, case.reverse_link
-    clues = Clues(links, case.file_delivered_at_ns, case.waits, case.prompt_ns)
+    clues = Clues(links, case.file_delivered_at_ns, case.waits, case.prompt_ns, case.launched_at_ns)
     return critical_path(steps, begin_ns, end_ns, clues)
 
 

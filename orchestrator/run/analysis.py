@@ -472,6 +472,7 @@ def case_of_run(directory: Path, dissectors: Dissectors | None = None) -> tuple[
         reason=record.reason,
         beside=[*described(record.clock, record.machine_delay), *_refused(record), *_timed_out(directory)],
         faults=record.faults,
+        launched_at_ns=record.started_at_ns,
         prompt_ns=PROMPT_NS if record.clock == "exact" else PROMPT_BY_REAL_CLOCK_NS,
     )
 

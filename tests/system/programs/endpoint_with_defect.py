@@ -5,11 +5,13 @@ usage: endpoint_with_defect.py PACKAGE DEFECT ARGUMENTS...
 
 import math
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
@@ -127,6 +129,73 @@ def not_resumed() -> None:
     clock._suspend = lambda self, *_: signal.sigwait({signal.SIGTERM})
 
 
+def late_start() -> None:
+    """The sender sleeps 2 s before its first packet."""
+    if ARGUMENTS[0] == "send":
+        time.sleep(2)
+
+
+def aggregation_timer() -> None:
+    """The LTP sender waits 1 s for more data before it sends a block that is not full."""
+    sending = agent("ltp.sending").Sending
+    open_next = sending._open_next
+
+    def open_later(self: Any) -> Any:
+        block = open_next(self)
+        if block._length < self._settings.block_bytes:
+            time.sleep(1)
+        return block
+
+    sending._open_next = open_later
+
+
+def window_of_two() -> None:
+    """The LTP receiver waits for a second checkpoint before it reports."""
+    receiving = agent("ltp.receiving").Receiving
+    hear = receiving._hear
+    waiting: list[Any] = []
+
+    def hear_second(self: Any, segment: Any, now_s: float) -> None:
+        if getattr(segment, "checkpoint", None) is None or waiting:
+            hear(self, segment, now_s)
+        else:
+            waiting.append(segment)
+
+    receiving._hear = hear_second
+
+
+def small_writes(no_delay: bool = False) -> None:
+    """The TCP sender writes each 1,000 bytes in two parts and waits for an answer of one byte. Nagle's algorithm keeps
+    the second part until the delayed acknowledgement of the first (RFC 1122, 4.2.3.4)."""
+    module = agent("tcp.sending" if ARGUMENTS[0] == "send" else "tcp.receiving")
+
+    def hand_over(connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, no_delay)
+        with Path(ARGUMENTS[ARGUMENTS.index("--file") + 1]).open("rb") as file:
+            while header := file.read(100):
+                connection.sendall(header)
+                connection.sendall(file.read(900))
+                connection.recv(1)
+
+    if ARGUMENTS[0] == "send":
+        transfer = module._transfer
+        module._transfer = lambda _, peer, settings: transfer(hand_over, peer, settings)
+        return
+    read = module._read
+
+    def answering(connection: socket.socket, buffer: Any, came: int, settings: Any) -> int:
+        count: int = read(connection, buffer, came, settings)
+        connection.sendall(b"." * ((came + count) // 1000 - came // 1000))
+        return count
+
+    module._read = answering
+
+
+def small_writes_without_delay() -> None:
+    """The same sender without Nagle's algorithm."""
+    small_writes(no_delay=True)
+
+
 PLANTED: tuple[Callable[[], None], ...] = (
     metadata_not_requested,
     second_eof_opens_file,
@@ -140,6 +209,11 @@ PLANTED: tuple[Callable[[], None], ...] = (
     milliseconds_in_32_bits,
     no_transaction_65535,
     not_resumed,
+    late_start,
+    aggregation_timer,
+    window_of_two,
+    small_writes,
+    small_writes_without_delay,
 )
 PACKAGE, DEFECT, *ARGUMENTS = sys.argv[1:]
 ({"none": nothing} | {plant.__name__.replace("_", "-"): plant for plant in PLANTED})[DEFECT]()

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from owlt.captures.inspection.causes import causes
 from owlt.captures.inspection.critical_path import Clues
-from tests.unit.captures.test_critical_path import MS, explained, file_of, rung
+from owlt.captures.matches.bottleneck import Link
+from tests.unit.captures.test_critical_path import DELAY_NS, KNOWN, LINK, MS, arriving, explained, file_of, rung
 
 
 def answer(left_ms: float):
@@ -74,3 +77,36 @@ def test_without_a_known_rate_the_pace_of_the_sender_is_a_cause_too():
         ("round trips", "recovery"),
         ("waiting", "transfer"),
     ]
+
+
+def test_without_an_own_way_in_the_transfer_the_one_of_the_repeated_packet_is_the_one_that_every_file_needs():
+    lost, again = rung("sender", 160, "of the sender", lost=True), rung("sender", 3160, "of the sender")
+
+    (cause,) = causes(explained([*file_of(20), lost, again, answer(3160 + 258)]))
+
+    assert (cause.what, cause.host) == ("waiting", "sender")
+    assert cause.total_ns == (3000 - 8) * MS  # the transmission of the lost packet is none of it
+
+
+def test_the_time_until_a_late_first_packet_is_a_cause():
+    clues = replace(KNOWN, launched_ns=-2000 * MS)
+
+    (cause,) = causes(explained([*file_of(20), answer(160 + 250)], clues))
+
+    assert (cause.what, cause.host, cause.phase, cause.total_ns) == ("waiting", "sender", "opening", 2000 * MS)
+
+
+def test_the_time_in_which_programs_start_is_no_cause():
+    clues = replace(KNOWN, launched_ns=-20 * MS)
+
+    assert causes(explained([*file_of(20), answer(160 + 250)], clues)) == []
+
+
+def test_packets_of_the_receiver_that_wait_for_their_link_are_one_cause_with_its_transmission():
+    slow = Clues(links=(LINK, Link(delay_ns=DELAY_NS, rate_bps=8000)))  # 100 bytes take 100 ms
+    queued = [arriving(410, 410 + 100 + 250), arriving(410.1, 410 + 200 + 250)]
+
+    (cause,) = causes(explained([*file_of(20), *queued], slow))
+
+    assert (cause.what, cause.host) == ("serialization", "receiver")
+    assert round(cause.total_ns / MS) == 200

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -29,6 +30,12 @@ def rung(host: Host, left_ms: float, kind: Kind, lost: bool = False, data: int |
 
 def file_of(packets: int, lost: Sequence[int] = ()) -> list[Rung]:
     return [rung("sender", 8 * number, "new data", number in lost, 1000 * number) for number in range(packets)]
+
+
+def arriving(left_ms: float, arrived_ms: float) -> Rung:
+    """A packet of the receiver that arrives at a given time."""
+    left = rung("receiver", left_ms, "of the receiver", size=100)
+    return replace(left, arrived_ns=(round(arrived_ms * MS),))
 
 
 def explained(rungs: Sequence[Rung], clues: Clues = KNOWN) -> CriticalPath:
@@ -126,6 +133,18 @@ def test_a_sender_that_waits_between_packets_is_seen_to_wait():
     path = explained(slow)
 
     assert (spent_ms(path, "new data"), spent_ms(path, "waiting")) == (72, 72)
+
+
+def test_a_packet_that_answers_an_arrival_is_not_paced_by_one_that_left_just_before():
+    slow = Clues(links=(LINK, Link(delay_ns=DELAY_NS, rate_bps=8000)))  # 100 bytes take 100 ms
+    request, spurious = arriving(330, 330 + 100 + 250), arriving(928, 928 + 100 + 250)
+    again = rung("sender", 330 + 350, "data again", data=0)
+    finished = arriving(330 + 350 + 258, 928 + 200 + 250)
+
+    path = explained([*file_of(10, lost=[0]), request, again, spurious, finished], slow)
+
+    assert spent_ms(path, "waiting") == 0
+    assert [path.rungs[part.packet] for part in path.parts if part.kind == "propagation"].count(again) == 1
 
 
 def test_packets_that_wait_for_the_link_are_queued():
