@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from hashlib import sha256
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,11 +20,11 @@ from owlt.orchestrator.errors import NotFound, OwltError, ProfileError, did_you_
 
 if TYPE_CHECKING:
     from owlt.reports.reproduction.claims import Reproduction
-    from owlt.reports.reproduction.judging import Judged
+    from owlt.reports.reproduction.verdicts import Judged
+    from owlt.results.reproduced import Reproduced
 
 RECORDED_STATUSES = (0, 3)
 """The exit statuses of a sweep whose runs all have a record."""
-VERDICT_STYLES = {"confirmed": "green", "not confirmed": "red", "undecidable": "yellow"}
 
 
 class RunsPrinter(Printer):
@@ -174,7 +178,7 @@ def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) 
             )
 
 
-def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
+def _perform(directory: Path, sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
     """Perform what is missing. Returns the exit status of the sweep, and its results."""
     from owlt.orchestrator.commands.performing import Performing, Selected, as_typed, perform_and_conclude
     from owlt.orchestrator.profiles.catalogue import resolve
@@ -187,14 +191,62 @@ def _perform(sweep: Path, results: Path | None, guests: int | None, as_json: boo
     again = as_typed(str(sweep), performed, performing.words, Selected())
     try:
         start = Start(plan, performed, again, guests=guests)
-        perform_and_conclude(start, performing, RunsPrinter(as_json))
+        with nullcontext() if start.is_finished() else _noted(directory, performed, guests):
+            perform_and_conclude(start, performing, RunsPrinter(as_json))
     except typer.Exit as end:
         return end.exit_code, performed
     return 0, performed
 
 
-Perform = Callable[[Path, Path | None, int | None, bool], tuple[int, Path]]
-"""What performs a sweep: from its file, results, guests, and whether the output is JSON; as `_perform`."""
+@contextmanager
+def _noted(directory: Path, results: Path, guests: int | None) -> Iterator[None]:
+    """Note the claims in the results before their first run, and who performed the runs after it. Raises OwltError."""
+    from owlt.orchestrator.own_version import own_version
+    from owlt.orchestrator.rigs.processor_time import processor_name
+    from owlt.orchestrator.steady_clock import steady_s
+    from owlt.results.reproduced import Performance, write_reproduced
+
+    reproduced = claims_at_start(directory, results)
+    started_at_s, began_s = time(), steady_s()
+    try:
+        write_reproduced(results, reproduced)
+        try:
+            yield
+        finally:
+            performance = Performance(
+                started_at_s=started_at_s,
+                seconds=steady_s() - began_s,
+                owlt=own_version(),
+                processor=processor_name(),
+                processors=os.cpu_count() or 1,
+                guests=guests,
+            )
+            every = (*reproduced.performances, performance)
+            write_reproduced(results, reproduced.model_copy(update={"performances": every}))
+    except OSError as problem:
+        raise OwltError(Mistake.of(str(results), f"cannot be written: {problem.strerror}")) from problem
+
+
+def claims_at_start(directory: Path, results: Path) -> Reproduced:
+    """The claims when the first run of the results started; those of now if there is no run, or they were not noted."""
+    from owlt.reports.reproduction.claims import NAME, digests_of
+    from owlt.results.plain_files import read_plain
+    from owlt.results.recorded_runs import recorded_directories
+    from owlt.results.reproduced import Reproduced, read_reproduced
+
+    runs, reproduced = len(recorded_directories(results)), read_reproduced(results)
+    if reproduced and runs:
+        return reproduced
+    return Reproduced(
+        claims_sha256=sha256(read_plain(directory / NAME)).hexdigest(),
+        claims=digests_of(_claims(directory)),
+        runs_before=runs,
+    )
+
+
+Perform = Callable[[Path, Path, Path | None, int | None, bool], tuple[int, Path]]
+"""What performs a sweep: from the reproduction, the sweep's file, results, guests, and whether the output is JSON; as
+`_perform`."""
 
 
 def perform_all(
@@ -219,7 +271,7 @@ def perform_all(
         if place and is_optional and (missing := missing_for_sweep(sweep, place)):
             printer.note(f"{directory.name}{ending} is skipped: {'; '.join(map(str, missing))}")
             continue
-        status, place = perform(sweep, place, guests, printer.as_json)
+        status, place = perform(directory, sweep, place, guests, printer.as_json)
         first = first or place
         if is_optional and status not in (*RECORDED_STATUSES, INTERRUPTED_STATUS):
             printer.note(
@@ -250,30 +302,15 @@ def _judge(directory: Path, results: list[Path], name: str) -> tuple[Path, list[
 
 
 def _print(printer: Printer, page: Path, verdicts: list[Judged]) -> None:
-    from owlt.reports.reproduction.page import counts_text, number_text
+    from owlt.reports.reproduction.page import CLAIM_COLUMNS, claim_row, counts_text, number_text, ours_text
 
-    printer.json(
-        {
-            "page": page,
-            "claims": [
-                {
-                    "id": each.claim.id,
-                    "place": each.claim.place,
-                    "paper": each.claim.paper,
-                    "ours": each.ours,
-                    "unit": each.claim.unit,
-                    "verdict": each.verdict,
-                    "reason": each.reason or None,
-                }
-                for each in verdicts
-            ],
-        }
-    )
+    claims = [dict(zip(CLAIM_COLUMNS, claim_row(each), strict=True)) for each in verdicts]
+    printer.json({"page": page, "claims": [{key: _none(value) for key, value in claim.items()} for claim in claims]})
     rows = (
         (
             each.claim.id,
             number_text(each.claim.paper, each.claim.unit),
-            number_text(each.ours, each.claim.unit),
+            ours_text(each),
             each.verdict,
             each.claim.states,
         )
@@ -282,3 +319,7 @@ def _print(printer: Printer, page: Path, verdicts: list[Judged]) -> None:
     printer.table(("claim", "paper", "ours", "verdict", "statement"), rows, ("paper", "ours"))
     printer.text(counts_text(verdicts))
     printer.note(f"page: {page}")
+
+
+def _none(value: Any) -> Any:
+    return None if value == "" else value

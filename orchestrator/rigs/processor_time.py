@@ -19,6 +19,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """What the machine's processor calls itself; "unknown" if it does not."""
+    name = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE)
+    return name[1].strip() if name else "unknown"
+
+
 PERIOD_S = 0.020
 READINGS_PER_SEARCH = 5
 """New processes are searched for at every fifth reading of the counters."""

@@ -37,7 +37,7 @@ TIMES_APART = 3.0
 WORTH_A_NOTE = 0.05
 """A gap between two levels that is a smaller share of the median does not matter."""
 
-Method = Literal["range", "order statistics", "BCa", "Wilson"]
+Method = Literal["range", "order statistics", "BCa", "Wilson", "Clopper-Pearson"]
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,12 @@ def share(count: int, n: int) -> Share | None:
         return None
     bounds = stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="wilson")
     return Share(count, n, float(bounds.low), float(bounds.high))
+
+
+def exact_share(count: int, n: int) -> Interval:
+    """The exact interval of a share (Clopper and Pearson 1934) of at least one run: its confidence is never too low."""
+    bounds = stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="exact")
+    return Interval(float(bounds.low), float(bounds.high), CONFIDENCE, "Clopper-Pearson")
 
 
 @lru_cache(maxsize=64)

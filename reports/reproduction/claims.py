@@ -6,6 +6,7 @@ runs.
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from owlt.inputs.mistake import Invalid, Mistake, Place, got, unexpected
 from owlt.inputs.reader import read_yaml
 from owlt.inputs.validation import mistakes_in
+from owlt.results.plain_files import digest_of_values
 
 NAME = "claims.yaml"
 
@@ -35,25 +37,47 @@ class Paper(_Value):
     published_in: str
 
 
+TOLERANCES = {0.03: "text", 0.1: "figure", 0.15: "near", 0.5: "about"}
+"""The deviations that are accepted, as a share of the paper's value, and the form in which the paper has the value: a
+number in the text, a number read off a figure, "near", "about"."""
+
+
 class Accept(_Value):
     """The values of ours that confirm a claim."""
 
     within: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Largest deviation from the paper's value, as a share of it."""
+    """Largest deviation from the paper's value, as a share of it: one of TOLERANCES, or another one with its reason."""
     least: float | None = None
     most: float | None = None
+    because: str = ""
+    """Why the deviation is not one of TOLERANCES."""
 
     @model_validator(mode="after")
     def _check_one_kind(self) -> Self:
         if (self.within is None) == (self.least is None and self.most is None):
             raise unexpected("within, or least and most (one of them or both)")
+        if self.within is not None and (self.within in TOLERANCES) == bool(self.because):
+            raise unexpected(f"within of {', '.join(map(str, TOLERANCES))}, or another with its reason in because")
         return self
+
+
+ClaimKind = Literal["measurement", "setting", "arithmetic", "program"]
+"""Which fact a claim is about: a behaviour that our runs measure; a consequence of settings that we chose after the
+paper, such as the size of a packet; a computation with the paper's own numbers, which no run changes; a property of the
+paper's programs or computers."""
+
+
+Cause = Literal["ours", "setting", "paper", "protocol"]
+"""What a claim that is not confirmed is due to: our implementation or our method; a setting that differs from the
+paper's; the paper, whose numbers contradict each other or whose program had a fault; the protocol, which behaves
+otherwise."""
 
 
 class Claim(_Value):
     """One statement of the paper."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
+    kind: ClaimKind
     states: str
     """The statement of the paper, in our words."""
     place: str
@@ -62,12 +86,17 @@ class Claim(_Value):
     """The paper's value, if it has one."""
     unit: str = ""
     ours: str = ""
-    """An SQL query with one number as result."""
+    """An SQL query. Each row is a case for which the claim has to hold: its value in the last column, and what names
+    the case in those before. A share has the columns `successes` and `trials` instead of a value."""
+    determined: bool = False
+    """Whether nothing random decides the value: a channel without random errors on the exact clock."""
     accept: Accept | None = None
     undecidable: str = ""
     """Why nothing decides the claim here; instead of `ours`."""
     remark: str = ""
-    """Why our value differs; stated if the claim is not confirmed."""
+    """What qualifies the verdict; stated beside it, except if the claim is undecidable."""
+    cause: Cause | None = None
+    """Whose difference it is if the claim is not confirmed."""
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
@@ -76,6 +105,22 @@ class Claim(_Value):
         if self.accept and self.accept.within is not None and not self.paper:
             raise unexpected("the paper's value, from which accept.within counts")
         return self
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest value that confirm the claim; infinite if there is none."""
+        if self.accept is None:
+            return -inf, inf
+        if self.accept.within is not None and self.paper is not None:
+            margin = self.accept.within * abs(self.paper)
+            return self.paper - margin, self.paper + margin
+        least, most = self.accept.least, self.accept.most
+        return -inf if least is None else least, inf if most is None else most
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the value has no uncertainty if all repetitions have the same one."""
+        return self.determined or self.kind == "arithmetic"
 
 
 class FigureAxis(_Value):
@@ -126,6 +171,8 @@ class Reproduction(_Value):
     """The contents of `claims.yaml`."""
 
     paper: Paper
+    chosen: str
+    """Which bounds were chosen before the runs that they judge, and which after them."""
     sweep: str = "sweep.yaml"
     """The file of the complete grid; its quick form is quick.yaml."""
     also: tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")], ...] = ()
@@ -166,3 +213,16 @@ def load_claims(directory: Path) -> Reproduction:
         return Reproduction.model_validate(value)
     except ValidationError as error:
         raise ClaimsError(*map(document.positions.located, mistakes_in(error, Reproduction))) from error
+
+
+JUDGING = ("kind", "paper", "ours", "determined", "accept", "undecidable")
+"""The keys of a claim that its verdict follows from."""
+
+
+def digests_of(reproduction: Reproduction) -> dict[str, str]:
+    """The digest of what the verdict on each claim follows from, by its id: its own keys, and what all queries use."""
+    shared = reproduction.model_dump(mode="json", include={"views", "packets_of", "handshakes_of"})
+    return {
+        claim.id: digest_of_values([shared, claim.model_dump(mode="json", include=set(JUDGING))])
+        for claim in reproduction.claims
+    }

@@ -6,11 +6,10 @@ import csv
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from owlt.captures.protocols.quic_handshake import QuicHandshake, load_or_count
 from owlt.captures.protocols.tshark import NoDissection
 from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.reproduction.claims import Claim, Reproduction, TableOf
+from owlt.reports.reproduction.verdicts import Count, Judged, Value, judge_cases
 from owlt.reports.results.load import Results, Run
 from owlt.reports.results.rows import PARQUET_NAME, write_table
 from owlt.results.files import SAMPLES_NAME as SAMPLES
@@ -32,7 +32,6 @@ from owlt.results.plain_files import read_plain, require_plain
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-ClaimVerdict = Literal["confirmed", "not confirmed", "undecidable"]
 Point = tuple[str, float, float, str]
 """A series, x, y, and the facet of the panel: "" if it has none."""
 CAPTURES = {"packets": "sender.pcap", "packets_at_receiver": "receiver.pcap"}
@@ -46,17 +45,8 @@ MISSING = -1
 NO_ACCESS = ("enable_external_access = false", "python_enable_replacements = false", "lock_configuration = true")
 """Settings for queries: no access to files, extensions and Python variables, and no way to change these settings."""
 NO_RUNS = "no completed run has this value"
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A claim, our value, and whether it confirms the claim."""
-
-    claim: Claim
-    verdict: ClaimVerdict
-    ours: float | None = None
-    reason: str = ""
-    """Why a claim is undecidable."""
+SHARE = ("successes", "trials")
+"""The columns of a claim that is a share of runs."""
 
 
 class BadQuery(Exception):
@@ -65,9 +55,10 @@ class BadQuery(Exception):
 
 @contextmanager
 def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator[DuckDBPyConnection]:
-    """A database with the tables `runs` (every planned run of all results), `good` (completed ones without doubts),
-    `packets`, `packets_at_receiver`, `tcp_samples`, `quic_handshakes`, and the views. Raises BadQuery, and ReportError
-    if a capture or the samples that these need cannot be read.
+    """A database with `all_runs` (every planned run of all results), `runs` (those of the repetition that is judged),
+    `good` (completed ones of these without doubts), `packets`, `packets_at_receiver`, `tcp_samples`,
+    `quic_handshakes`, `accepted` (the bounds of each claim: `id`, `least`, `most`), and the views. Raises BadQuery, and
+    ReportError if a capture or the samples that these need cannot be read.
 
     `packets` has the frames at the sender's port of the runs that `packets_of` selects: `sweep`, `run_id`,
     `from_sender`, `at_s` from the session's first frame there, `bytes`, and `frame`, its number in the capture.
@@ -80,9 +71,13 @@ def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator
 
     with duckdb.connect(config={"threads": 1}) as connection, TemporaryDirectory() as directory:
         write_table([row for each in results for row in each.rows], Path(directory))
-        connection.execute(f"CREATE TABLE runs AS FROM read_parquet('{Path(directory) / PARQUET_NAME}')")
+        connection.execute(f"CREATE TABLE all_runs AS FROM read_parquet('{Path(directory) / PARQUET_NAME}')")
         for setting in NO_ACCESS:  # the queries come from a file that somebody else may have written
             connection.execute(f"SET {setting}")
+        connection.execute("CREATE TABLE considered (repetition BIGINT)")
+        connection.execute(
+            "CREATE VIEW runs AS FROM all_runs WHERE repetition IN (FROM considered) OR NOT EXISTS (FROM considered)"
+        )
         connection.execute("CREATE VIEW good AS FROM runs WHERE outcome = 'completed' AND suspect IS NULL")
         for name in CAPTURES:
             connection.execute(
@@ -93,6 +88,7 @@ def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator
             "CREATE TABLE tcp_samples (sweep VARCHAR, run_id VARCHAR, at_s DOUBLE, cwnd_segments BIGINT, "
             "ssthresh_segments BIGINT, total_retrans BIGINT)"
         )
+        _add_accepted(connection, reproduction.claims)
         try:
             connection.execute(
                 "CREATE TABLE quic_handshakes (sweep VARCHAR, run_id VARCHAR, from_sender BOOLEAN, packets BIGINT, "
@@ -109,9 +105,57 @@ def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator
         yield connection
 
 
-def judged(connection: DuckDBPyConnection, claims: tuple[Claim, ...]) -> list[Judged]:
-    """Each claim with its verdict. Raises BadQuery."""
-    return [_judged(connection, claim) for claim in claims]
+def judged(connection: DuckDBPyConnection, claims: Sequence[Claim]) -> list[Judged]:
+    """Each claim with its verdict, from its values in each repetition of all sweeps. A claim without a value in a
+    single repetition has that of all runs, without an interval. Raises BadQuery."""
+    stated = [claim for claim in claims if not claim.undecidable]
+    of_all = {claim.id: cases_of(connection, claim) for claim in stated}
+    values: dict[str, dict[str, list[Value]]] = {claim.id: {} for claim in stated}
+    for number in _repetitions(connection):
+        with _considering(connection, number):
+            for claim in stated:
+                for case, value in cases_of(connection, claim).items():
+                    values[claim.id].setdefault(case, []).append(value)
+    return [_judged(claim, of_all.get(claim.id, {}), values.get(claim.id, {})) for claim in claims]
+
+
+def _judged(claim: Claim, of_all: dict[str, Value], by_repetition: dict[str, list[Value]]) -> Judged:
+    if claim.undecidable:
+        return Judged(claim, "undecidable", reason=claim.undecidable)
+    if not of_all:
+        return Judged(claim, "undecidable", reason=NO_RUNS)
+    return judge_cases(claim, {case: by_repetition.get(case, [value]) for case, value in of_all.items()})
+
+
+def _repetitions(connection: DuckDBPyConnection) -> list[int]:
+    query = "SELECT DISTINCT repetition FROM all_runs WHERE outcome != 'not_run' ORDER BY 1"
+    return [number for (number,) in connection.execute(query).fetchall()]
+
+
+@contextmanager
+def _considering(connection: DuckDBPyConnection, repetition: int) -> Iterator[None]:
+    """Have `runs` and all that follows from it consist of one repetition."""
+    connection.execute("INSERT INTO considered VALUES (?)", [repetition])
+    yield
+    connection.execute("DELETE FROM considered")
+
+
+def cases_of(connection: DuckDBPyConnection, claim: Claim) -> dict[str, Value]:
+    """The value of each case of a claim that has one, by what names the case. Raises BadQuery."""
+    headings, rows = _rows(connection, f"claim {claim.id}", claim.ours)
+    is_share = tuple(headings[-2:]) == SHARE
+    width = len(SHARE) if is_share else 1
+    cases: dict[str, Value] = {}
+    for row in rows:
+        values = row[-width:]
+        if None not in values and not (is_share and not values[-1]):
+            case = ", ".join(f"{name} {_text(value)}" for name, value in zip(headings, row[:-width], strict=False))
+            cases[case] = Count(*map(int, values)) if is_share else float(values[0])
+    return cases
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float | Decimal) else str(value)
 
 
 def points(connection: DuckDBPyConnection, query: str) -> list[Point]:
@@ -139,30 +183,9 @@ def _rows(connection: DuckDBPyConnection, name: str, query: str) -> tuple[list[s
         raise BadQuery(f"{name}: {problem}") from problem
 
 
-def verdict_of(claim: Claim, ours: float) -> ClaimVerdict:
-    """Whether a value confirms a claim."""
-    accept = claim.accept
-    assert accept is not None
-    if accept.within is not None:
-        assert claim.paper is not None
-        met = abs(ours - claim.paper) <= accept.within * abs(claim.paper)
-    else:
-        met = (accept.least is None or ours >= accept.least) and (accept.most is None or ours <= accept.most)
-    return "confirmed" if met else "not confirmed"
-
-
-def _judged(connection: DuckDBPyConnection, claim: Claim) -> Judged:
-    import duckdb
-
-    if claim.undecidable:
-        return Judged(claim, "undecidable", reason=claim.undecidable)
-    try:
-        row = connection.execute(claim.ours).fetchone()
-    except duckdb.Error as problem:
-        raise BadQuery(f"claim {claim.id}: {problem}") from problem
-    if row is None or row[0] is None:
-        return Judged(claim, "undecidable", reason=NO_RUNS)
-    return Judged(claim, verdict_of(claim, float(row[0])), float(row[0]))
+def _add_accepted(connection: DuckDBPyConnection, claims: Sequence[Claim]) -> None:
+    connection.execute("CREATE TABLE accepted (id VARCHAR, least DOUBLE, most DOUBLE)")
+    connection.executemany("INSERT INTO accepted VALUES (?, ?, ?)", [(each.id, *each.bounds) for each in claims])
 
 
 def _add_packets(connection: DuckDBPyConnection, results: Results, condition: str) -> None:

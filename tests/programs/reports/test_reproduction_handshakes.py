@@ -24,7 +24,8 @@ OF_RUN = Reproduction.model_validate(
     {
         "paper": {"authors": "A", "title": "T", "year": 2024, "published_in": "J"},
         "handshakes_of": f"run_id = '{RUN}'",
-        "claims": [{"id": "one", "states": "S", "place": "section 1", "undecidable": "a reason"}],
+        "chosen": "before the runs",
+        "claims": [{"id": "one", "kind": "program", "states": "S", "place": "section 1", "undecidable": "a reason"}],
     }
 )
 

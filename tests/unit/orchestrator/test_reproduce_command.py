@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from owlt.orchestrator.commands import cli
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.reproduce import (
+    claims_at_start,
     missing_for_sweep,
     optional_sweep_files,
     perform_all,
@@ -20,6 +21,9 @@ from owlt.orchestrator.commands.reproduce import (
 )
 from owlt.orchestrator.errors import NotFound, OwltError
 from owlt.orchestrator.profiles.catalogue import resolve
+from owlt.reports.reproduction.claims import digests_of, load_claims
+from owlt.reports.reproduction.page import make_page
+from owlt.results.reproduced import write_reproduced
 from tests.missing_implementation import MISSING
 from tests.unit.reports.conftest import few, write_results
 
@@ -100,12 +104,14 @@ def test_missing_programs_of_a_sweep_are_named(tmp_path: Path) -> None:
 def test_an_optional_sweep_without_all_of_its_records_is_left_out(
     ended_with: int, places: list[str], tmp_path: Path
 ) -> None:
-    text = "{paper: {authors: A, title: T, year: 2024, published_in: J}, if_installed: [mine], claims: [CLAIM]}"
-    claim = "{id: one, states: S, place: section 1, ours: SELECT 2, accept: {most: 3}}"
+    text = (
+        "{paper: {authors: A, title: T, year: 2024, published_in: J}, chosen: c, if_installed: [mine], claims: [CLAIM]}"
+    )
+    claim = "{id: one, kind: program, states: S, place: section 1, ours: SELECT 2, accept: {most: 3}}"
     (tmp_path / "claims.yaml").write_text(text.replace("CLAIM", claim))
     (tmp_path / "mine.yaml").write_text(SWEEP.format(implementation="tcp"))
 
-    def perform(sweep: Path, results: Path | None, *_: object) -> tuple[int, Path]:
+    def perform(directory: Path, sweep: Path, results: Path | None, *_: object) -> tuple[int, Path]:
         return (ended_with if sweep.stem == "mine" else 0), results or tmp_path
 
     status, performed = perform_all(tmp_path, False, tmp_path / "r", None, Printer(), perform)
@@ -137,3 +143,33 @@ def test_a_directory_without_results_is_refused(tmp_path: Path) -> None:
         CliRunner().invoke(
             cli.app, ["reproduce", "tcp-deepspace-2002", "--judge", str(tmp_path)], catch_exceptions=False
         )
+
+
+def test_the_claims_are_noted_when_there_is_no_run_yet(tmp_path: Path) -> None:
+    directory, results = reproduction_directory("acs-asymmetric-2022"), tmp_path / "results"
+    noted = claims_at_start(directory, results)
+    write_reproduced(results, noted.model_copy(update={"claims": {"acs-data": "of another file"}}))
+
+    assert noted.claims == digests_of(load_claims(directory))
+    assert claims_at_start(directory, results) == noted
+
+
+def test_the_claims_of_the_first_run_stay(tmp_path: Path) -> None:
+    results = write_results(tmp_path / "results", few())
+    directory = reproduction_directory("acs-asymmetric-2022")
+    noted = claims_at_start(directory, results)
+    write_reproduced(results, noted.model_copy(update={"claims": {"acs-data": "of another file"}}))
+
+    assert noted.runs_before == len(list(results.rglob("record.json")))
+    assert claims_at_start(directory, results).claims == {"acs-data": "of another file"}
+
+
+def test_a_page_names_the_claims_that_were_changed_after_the_start(tmp_path: Path) -> None:
+    directory, results = reproduction_directory("tcp-deepspace-2002"), write_results(tmp_path / "results", few())
+    noted = claims_at_start(directory, results)
+    write_reproduced(results, noted.model_copy(update={"claims": noted.claims | {"rtt-1ms": "of another bound"}}))
+
+    page, _ = make_page(directory, [results], directory.name)
+    words = " ".join(page.read_text().split())
+    assert f"noted after {noted.runs_before} of them, the claims had the digest {noted.claims_sha256[:16]}; " in words
+    assert "changed since then: rtt-1ms. " in words

@@ -13,8 +13,9 @@ import pytest
 from owlt.orchestrator.commands.reproduce import reproductions
 from owlt.reports.looks import Looks
 from owlt.reports.reproduction.claims import Accept, Claim, ClaimsError, FigureOf, Reproduction, TableOf, load_claims
-from owlt.reports.reproduction.judging import NO_RUNS, BadQuery, database, judged, points, table, verdict_of
-from owlt.reports.reproduction.page import NO_POINTS, PLACES, TEMPLATE, accepted_text, draw, make_page, number_text
+from owlt.reports.reproduction.figures import NO_POINTS, draw
+from owlt.reports.reproduction.judging import NO_RUNS, BadQuery, database, judged, points, table
+from owlt.reports.reproduction.page import PLACES, TEMPLATE, accepted_text, make_page, number_text
 from owlt.reports.results.load import load_results
 from owlt.results.files import ReportError
 from tests.import_graph import PROJECT
@@ -24,20 +25,24 @@ from tests.unit.reports.conftest import SUSPECT, change_record, few, write_captu
 
 CLAIMS = """\
 paper: {authors: A, title: T, year: 2002, published_in: J}
+chosen: before the runs
 claims:
-  - {id: one, states: S, place: section 1, ours: SELECT 2, accept: {most: 3}}
+  - {id: one, kind: arithmetic, states: S, place: section 1, ours: SELECT 2, accept: {most: 3}}
 """
 
 
 def claim(**changes: object) -> Claim:
     return Claim.model_validate(
-        {"id": "one", "states": "S", "place": "section 1", "ours": "SELECT 2", "accept": {"most": 3}} | changes
+        {"id": "one", "kind": "arithmetic", "states": "S", "place": "section 1", "ours": "SELECT 2"}
+        | {"accept": {"most": 3}}
+        | changes
     )
 
 
 def reproduction(*claims: Claim, **changes: object) -> Reproduction:
     paper = {"authors": "A", "title": "T", "year": 2002, "published_in": "J"}
-    return Reproduction.model_validate({"paper": paper, "claims": list(claims) or [claim()]} | changes)
+    values = {"paper": paper, "chosen": "before the runs", "claims": list(claims) or [claim()]}
+    return Reproduction.model_validate(values | changes)
 
 
 def refusal(directory: Path, text: str) -> str:
@@ -47,34 +52,35 @@ def refusal(directory: Path, text: str) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("accept", "ours", "verdict"),
-    [
-        ({"within": 0.1}, 11.0, "confirmed"),
-        ({"within": 0.1}, 9.0, "confirmed"),
-        ({"within": 0.1}, 11.1, "not confirmed"),
-        ({"within": 0.1}, 8.9, "not confirmed"),
-        ({"least": 5}, 5.0, "confirmed"),
-        ({"least": 5}, 4.9, "not confirmed"),
-        ({"most": 5}, 5.0, "confirmed"),
-        ({"most": 5}, 5.1, "not confirmed"),
-        ({"least": 1, "most": 5}, 3.0, "confirmed"),
-        ({"least": 1, "most": 5}, 0.5, "not confirmed"),
-    ],
-)
-def test_a_value_confirms_a_claim_if_it_is_accepted(accept: dict[str, float], ours: float, verdict: str) -> None:
-    assert verdict_of(claim(paper=10.0, accept=accept), ours) == verdict
-
-
 def test_a_query_counts_the_completed_runs_without_doubts(demo: Path) -> None:
     results = load_results(demo)
     good = sum(run.completed and not run.suspect for run in results.runs)
 
     with database([results], reproduction()) as connection:
-        (verdict,) = judged(connection, (claim(ours="SELECT count(*) FROM good", accept={"least": 1}),))
+        (counted,) = connection.execute("SELECT count(*) FROM good").fetchall()[0]
         suspect = points(connection, f"SELECT run_id, 1, 1 FROM good WHERE run_id = '{SUSPECT}'")
-    assert (verdict.ours, verdict.verdict) == (good, "confirmed")
+    assert counted == good
     assert suspect == []
+
+
+def test_a_claim_is_judged_from_its_value_in_each_repetition(demo: Path) -> None:
+    counted = claim(kind="measurement", ours="SELECT count(DISTINCT repetition) FROM good")
+    with database([load_results(demo)], reproduction()) as connection:
+        (verdict,) = judged(connection, (counted,))
+        (repetitions,) = connection.execute("SELECT count(DISTINCT repetition) FROM good").fetchall()[0]
+
+    assert verdict.of is not None
+    assert (verdict.of.n, verdict.of.value) == (repetitions, 1)
+    assert repetitions > 1
+
+
+def test_each_row_of_a_query_is_a_case(demo: Path) -> None:
+    rows = claim(ours="SELECT x AS timer, x * 1.0 FROM (VALUES (1), (9)) AS t(x)", accept={"most": 3})
+    with database([load_results(demo)], reproduction()) as connection:
+        (verdict,) = judged(connection, (rows,))
+
+    assert verdict.of is not None
+    assert (verdict.verdict, verdict.of.case) == ("not confirmed", "timer 9")
 
 
 def test_a_claim_without_runs_is_undecidable(demo: Path) -> None:
@@ -208,9 +214,9 @@ def test_each_column_of_a_table_has_a_name_of_its_own(path: Path) -> None:
 def test_results_of_several_sweeps_are_put_together(demo: Path, reported: Path) -> None:
     both = [load_results(demo), load_results(reported)]
     with database(both, reproduction()) as connection:
-        (verdict,) = judged(connection, (claim(ours="SELECT count(*) FROM runs"),))
+        ((counted,),) = connection.execute("SELECT count(*) FROM runs").fetchall()
 
-    assert verdict.ours == sum(len(each.runs) + len(each.unrecorded) for each in both)
+    assert counted == sum(len(each.runs) + len(each.unrecorded) for each in both)
 
 
 RUN = "cfdp_1MB_10Mbps_25ms_per0_r1"
@@ -327,11 +333,14 @@ def test_a_page_has_the_verdicts_and_numbers_in_their_places(tmp_path: Path, dem
     page, verdicts = make_page(source, [results], "mine")
     text = page.read_text()
     assert "| S | section 1 |  | 2 | at most 3 | **confirmed** |" in text
-    assert "1 confirmed, 0 not confirmed, 0 undecidable" in text
+    assert "of 0 measurements 0 confirmed, 0 not confirmed" in text
+    assert "1 claims of other kinds are counted apart" in text
+    assert "before the runs" in text
+    assert "| demo | clock | exact |" in text
     assert "those of the complete grid, performed" in text
     assert f"{sum(run.completed for run in load_results(demo).runs)} completed" in text
     assert [each.verdict for each in verdicts] == ["confirmed"]
-    assert (page.parent / "mine-claims.csv").read_text().splitlines()[1] == "one,section 1,,2,,confirmed,"
+    assert (page.parent / "mine-claims.csv").read_text().splitlines()[1].startswith("one,arithmetic,section 1,,2,2,2,")
 
 
 def test_a_page_of_a_part_of_the_runs_says_how_many(tmp_path: Path) -> None:
@@ -350,11 +359,11 @@ def test_a_page_of_a_part_of_the_runs_says_how_many(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("accept: {most: 3}", "accept: {}"), "claims.yaml:3: claims[0].accept: got {}, expected within, or least and"),
+        (("accept: {most: 3}", "accept: {}"), "claims.yaml:4: claims[0].accept: got {}, expected within, or least and"),
         ((", accept: {most: 3}", ""), "expected ours and accept, or undecidable with the reason"),
         (("accept: {most: 3}", "accept: {within: 0.1}"), "expected the paper's value, from which accept.within counts"),
-        (("place: section 1, ", ""), "claims.yaml:3: claims[0].place: is missing"),
-        (("id: one", "id: One!"), "claims.yaml:3: claims[0].id: got 'One!'"),
+        (("place: section 1, ", ""), "claims.yaml:4: claims[0].place: is missing"),
+        (("id: one", "id: One!"), "claims.yaml:4: claims[0].id: got 'One!'"),
         (("year: 2002", "yeer: 2002"), "claims.yaml:1: paper.yeer: is not a known key; did you mean year?"),
     ],
 )

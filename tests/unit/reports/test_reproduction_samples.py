@@ -18,8 +18,9 @@ RUN = "cfdp_1MB_10Mbps_25ms_per0_r1"
 OF_RUN = Reproduction.model_validate(
     {
         "paper": {"authors": "A", "title": "T", "year": 2024, "published_in": "J"},
+        "chosen": "before the runs",
         "packets_of": f"run_id = '{RUN}'",
-        "claims": [{"id": "one", "states": "S", "place": "section 1", "undecidable": "a reason"}],
+        "claims": [{"id": "one", "kind": "program", "states": "S", "place": "section 1", "undecidable": "a reason"}],
     }
 )
 HEADINGS = "time_ns,socket,state,cwnd_segments,ssthresh_segments,total_retrans"

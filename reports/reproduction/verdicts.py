@@ -1,0 +1,236 @@
+"""The verdict on a claim from its values in each repetition, with its uncertainty.
+
+A repetition is the whole experiment, performed once. The claim's value is computed in each of them; their median has
+the interval of `reports.comparison.estimates`, and a share of runs the exact binomial interval. A claim is confirmed if
+the whole interval is inside its bounds, and not confirmed if the whole interval is outside. The error of such a verdict
+is the probability that chance alone brings it about: of the one-sided sign test, or of the one-sided binomial test, at
+the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, inf, pi
+from statistics import NormalDist, median, stdev
+from typing import Literal, NamedTuple
+
+from scipy import stats
+
+from owlt.reports.comparison.differences import holm
+from owlt.reports.comparison.estimates import CONFIDENCE, exact_share, median_interval
+from owlt.reports.reproduction.claims import Claim
+
+ClaimVerdict = Literal["confirmed", "not confirmed", "undecided", "undecidable"]
+VERDICTS: tuple[ClaimVerdict, ...] = ("confirmed", "not confirmed", "undecided", "undecidable")
+MOST_ERROR = 0.05
+"""The largest error of a verdict. Five repetitions, all on one side of a bound, have 1/32."""
+LEAST_DECIDING = 5
+LEAST_FOR_SPREAD = 3
+MOST_RUNS = 10_000
+"""A larger number of runs than this is not stated."""
+Bounds = tuple[float, float]
+
+
+class Count(NamedTuple):
+    """A share of runs, as its numbers."""
+
+    successes: int
+    trials: int
+
+
+Value = float | Count
+"""The value of a case in one repetition."""
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """The value of one case with its interval, beside the bounds of the claim."""
+
+    case: str
+    """What names the case: "" if the claim has only one."""
+    value: float
+    low: float
+    high: float
+    n: int
+    """Repetitions, or runs of a share."""
+    verdict: ClaimVerdict
+    error: float
+    """The error of the verdict; 0 of a value without uncertainty."""
+    is_inside: bool
+    """Whether the value itself is inside the bounds."""
+    runs_needed: int | None = None
+    """Of an undecided case, about how many repetitions would decide it; None: more than MOST_RUNS, or unknown."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, its verdict, and our value: that of the case which is nearest to a bound, or farthest outside."""
+
+    claim: Claim
+    verdict: ClaimVerdict
+    of: Assessment | None = None
+    error: float = 0.0
+    """The error of the verdict over all cases."""
+    runs_needed: int | None = None
+    reason: str = ""
+    """Why a claim is undecidable."""
+
+    @property
+    def ours(self) -> float | None:
+        """Our value; None if there is none."""
+        return self.of.value if self.of else None
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether chance could have brought the verdict about."""
+        return self.error > 0
+
+
+@dataclass(frozen=True)
+class Family:
+    """What can be said of all verdicts together that chance could have brought about."""
+
+    verdicts: int
+    error: float
+    """At most the probability that one of them or more is wrong: the sum of their errors (Bonferroni)."""
+    hold: tuple[str, ...]
+    """The claims whose verdicts hold together at MOST_ERROR, by Holm's procedure."""
+
+
+def family_of(judged: Sequence[Judged]) -> Family:
+    """The decided claims of a page as one family of tests."""
+    uncertain = [each for each in judged if each.is_uncertain]
+    corrected = holm([each.error for each in uncertain])
+    hold = [each.claim.id for each, p in zip(uncertain, corrected, strict=True) if p is not None and p <= MOST_ERROR]
+    return Family(len(uncertain), min(1.0, sum(each.error for each in uncertain)), tuple(hold))
+
+
+def judge_cases(claim: Claim, cases: Mapping[str, Sequence[Value]]) -> Judged:
+    """The verdict on a claim whose cases have at least one value each: all of them have to be inside the bounds."""
+    assessed = [_assessment(claim, case, values) for case, values in cases.items()]
+    worst = min(assessed, key=lambda each: _margin(each.value, claim.bounds))
+    outside = [each for each in assessed if each.verdict == "not confirmed"]
+    undecided = [each for each in assessed if each.verdict == "undecided"]
+    if outside:
+        surest = min(outside, key=lambda each: each.error)
+        error = min(1.0, surest.error * len(assessed))
+        if error <= MOST_ERROR:
+            return Judged(claim, "not confirmed", surest, error)
+        return Judged(claim, "undecided", surest, runs_needed=_more_for(len(assessed)))
+    if undecided:
+        needs = [each.runs_needed for each in undecided]
+        most = None if None in needs else max(each or 0 for each in needs)
+        of = min(undecided, key=lambda each: _margin(each.value, claim.bounds))
+        return Judged(claim, "undecided", of, runs_needed=most)
+    return Judged(claim, "confirmed", worst, max(each.error for each in assessed))
+
+
+def _more_for(cases: int) -> int:
+    """The repetitions with which one of so many cases can be outside with an error of MOST_ERROR for all of them."""
+    return next(n for n in range(LEAST_DECIDING, MOST_RUNS) if cases * 0.5**n <= MOST_ERROR)
+
+
+def _assessment(claim: Claim, case: str, values: Sequence[Value]) -> Assessment:
+    counts = [each for each in values if isinstance(each, Count)]
+    if counts:
+        return _of_share(claim.bounds, case, Count(*map(sum, zip(*counts, strict=True))))
+    numbers = [float(each) for each in values if not isinstance(each, Count)]
+    middle = median(numbers)
+    if claim.is_fixed and len(set(numbers)) == 1:
+        inside = _is_inside(middle, claim.bounds)
+        return Assessment(
+            case, middle, middle, middle, len(numbers), "confirmed" if inside else "not confirmed", 0.0, inside
+        )
+    interval = median_interval(numbers)
+    low, high = (interval.low, interval.high) if interval else (-inf, inf)
+    side = _side(low, high, claim.bounds)
+    error = _sign_error(numbers, claim.bounds, side)
+    decided = side is not None and error <= MOST_ERROR
+    return Assessment(
+        case,
+        middle,
+        low if interval else middle,
+        high if interval else middle,
+        len(numbers),
+        side if side and decided else "undecided",
+        error if decided else 0.0,
+        _is_inside(middle, claim.bounds),
+        None if decided else _runs_for_median(numbers, claim.bounds),
+    )
+
+
+def _of_share(bounds: Bounds, case: str, count: Count) -> Assessment:
+    interval = exact_share(*count)
+    value = count.successes / count.trials
+    side = _side(interval.low, interval.high, bounds)
+    beyond = [bound for bound in bounds if 0 <= bound <= 1]
+    errors = [_binomial_error(count, bound) for bound in beyond]
+    error = max(errors, default=0.0) if side == "confirmed" else min(errors, default=0.0)
+    return Assessment(
+        case,
+        value,
+        interval.low,
+        interval.high,
+        count.trials,
+        side or "undecided",
+        error if side else 0.0,
+        _is_inside(value, bounds),
+        None if side else _runs_for_share(count, bounds),
+    )
+
+
+def _is_inside(value: float, bounds: Bounds) -> bool:
+    return bounds[0] <= value <= bounds[1]
+
+
+def _margin(value: float, bounds: Bounds) -> float:
+    """How far inside the bounds a value is; negative if it is outside."""
+    return min(value - bounds[0], bounds[1] - value)
+
+
+def _side(low: float, high: float, bounds: Bounds) -> Literal["confirmed", "not confirmed"] | None:
+    """The verdict if the whole interval is on one side of the bounds."""
+    least, most = bounds
+    if least <= low and high <= most:
+        return "confirmed"
+    return "not confirmed" if high < least or low > most else None
+
+
+def _sign_error(values: Sequence[float], bounds: Bounds, side: ClaimVerdict | None) -> float:
+    """The p-value of the sign test against the bound that decides."""
+    least, most = bounds
+    below, above = sum(value < least for value in values), sum(value > most for value in values)
+    n = len(values)
+    against = max(below, above) if side == "confirmed" else n - max(below, above)
+    return float(stats.binom.cdf(against, n, 0.5))
+
+
+def _binomial_error(count: Count, bound: float) -> float:
+    """The p-value of a share on the side of the bound where it is."""
+    way: Literal["less", "greater"] = "greater" if count.successes > bound * count.trials else "less"
+    return float(stats.binomtest(count.successes, count.trials, bound, alternative=way).pvalue)
+
+
+_Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+
+
+def _runs_for_median(values: Sequence[float], bounds: Bounds) -> int | None:
+    """About how many repetitions bring the interval of the median to one side of the nearest bound.
+
+    The half width is z s sqrt(pi / 2 n) for normally distributed values.
+    """
+    if len(values) < LEAST_FOR_SPREAD:
+        return LEAST_DECIDING
+    distance = abs(_margin(median(values), bounds))
+    return _runs(pi / 2 * (_Z * stdev(values) / distance) ** 2 if distance else inf)
+
+
+def _runs_for_share(count: Count, bounds: Bounds) -> int | None:
+    share = (count.successes + 1) / (count.trials + 2)
+    distance = abs(_margin(count.successes / count.trials, bounds))
+    return _runs(_Z**2 * share * (1 - share) / distance**2 if distance else inf)
+
+
+def _runs(number: float) -> int | None:
+    return max(LEAST_DECIDING, ceil(number)) if number <= MOST_RUNS else None

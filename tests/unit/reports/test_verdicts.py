@@ -1,0 +1,153 @@
+"""Verdicts on claims: from values in repetitions and shares of runs, with the error that chance leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from owlt.reports.reproduction.claims import Claim
+from owlt.reports.reproduction.verdicts import (
+    LEAST_DECIDING,
+    MOST_ERROR,
+    Count,
+    Judged,
+    Value,
+    family_of,
+    judge_cases,
+)
+
+
+def claim(**changes: Any) -> Claim:
+    values = {"id": "one", "kind": "measurement", "states": "S", "place": "1", "paper": 10, "ours": "SELECT 1"}
+    return Claim.model_validate(values | {"accept": {"within": 0.1}} | changes)
+
+
+def judged(values: Sequence[Value], **changes: Any) -> Judged:
+    return judge_cases(claim(**changes), {"": values})
+
+
+AROUND = (0.02, -0.02, 0.01, -0.01, 0.03, -0.03)
+
+
+@pytest.mark.parametrize(
+    ("accept", "middle", "verdict"),
+    [
+        ({"within": 0.1}, 10.5, "confirmed"),
+        ({"within": 0.1}, 9.5, "confirmed"),
+        ({"within": 0.1}, 11.5, "not confirmed"),
+        ({"within": 0.1}, 8.5, "not confirmed"),
+        ({"within": 0.1}, 11.0, "undecided"),
+        ({"least": 5}, 5.5, "confirmed"),
+        ({"least": 5}, 4.5, "not confirmed"),
+        ({"most": 5}, 4.5, "confirmed"),
+        ({"most": 5}, 5.5, "not confirmed"),
+        ({"least": 1, "most": 5}, 3.0, "confirmed"),
+        ({"least": 1, "most": 5}, 5.01, "undecided"),
+    ],
+)
+def test_the_whole_interval_decides(accept: dict[str, float], middle: float, verdict: str) -> None:
+    assert judged([middle + each for each in AROUND], accept=accept).verdict == verdict
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_fewer_than_five_repetitions_decide_nothing(n: int) -> None:
+    assert judged([10.0 + 0.001 * each for each in range(n)]).verdict == "undecided"
+
+
+def test_five_repetitions_on_one_side_decide() -> None:
+    verdict = judged([10.0, 10.1, 10.2, 9.9, 9.8])
+
+    assert verdict.verdict == "confirmed"
+    assert verdict.error == pytest.approx(1 / 32)
+
+
+def test_a_single_value_that_nothing_random_decides_is_a_point() -> None:
+    verdict = judged([10.0], determined=True)
+
+    assert (verdict.verdict, verdict.error) == ("confirmed", 0)
+
+
+def test_values_that_differ_are_no_point_even_if_nothing_random_should_decide_them() -> None:
+    assert judged([10.0, 10.5], determined=True).verdict == "undecided"
+
+
+def test_all_cases_have_to_be_inside() -> None:
+    inside, outside = [10 + each for each in AROUND], [12 + each for each in AROUND]
+
+    assert judge_cases(claim(), {"a": inside, "b": inside}).verdict == "confirmed"
+    assert judge_cases(claim(), {"a": inside, "b": outside}).verdict == "not confirmed"
+    assert judge_cases(claim(), {"a": inside, "b": [11 + each for each in AROUND]}).verdict == "undecided"
+
+
+def test_one_case_of_many_outside_has_to_be_so_with_the_error_of_all() -> None:
+    inside, outside = [10.0 + each for each in AROUND[:5]], [12.0 + each for each in AROUND[:5]]
+    verdict = judge_cases(claim(), {"outside": outside, **{str(number): inside for number in range(9)}})
+
+    assert verdict.verdict == "undecided"
+    assert verdict.runs_needed == 8  # 10 / 2^8 is below 0.05
+
+
+@pytest.mark.parametrize(
+    ("count", "bounds", "verdict"),
+    [
+        (Count(0, 50), {"most": 0.5}, "confirmed"),
+        (Count(50, 50), {"most": 0.5}, "not confirmed"),
+        (Count(26, 50), {"most": 0.5}, "undecided"),
+        (Count(50, 50), {"least": 0.99}, "undecided"),
+        (Count(500, 500), {"least": 0.99}, "confirmed"),
+    ],
+)
+def test_a_share_has_the_exact_binomial_interval(count: Count, bounds: dict[str, float], verdict: str) -> None:
+    assert judged([count], accept=bounds).verdict == verdict
+
+
+def test_shares_of_repetitions_are_added() -> None:
+    verdict = judged([Count(9, 10), Count(10, 10)], accept={"least": 0.1})
+
+    assert verdict.of is not None
+    assert (verdict.of.value, verdict.of.n) == (0.95, 20)
+
+
+def test_the_number_of_runs_that_would_decide_grows_with_the_spread() -> None:
+    few, many = (judged([10.9 + width * each for each in AROUND]).runs_needed or 0 for width in (8.0, 16.0))
+
+    assert LEAST_DECIDING <= few < many
+
+
+def test_the_number_of_runs_that_would_decide_does_decide() -> None:
+    """In nearly all of 200 experiments with that number of runs."""
+    draw = np.random.default_rng(34)
+    pilot = list(10.8 + 0.5 * draw.standard_normal(10))
+    needed = judged(pilot, accept={"most": 11}).runs_needed or LEAST_DECIDING
+    verdicts = [
+        judged(list(10.8 + 0.5 * draw.standard_normal(2 * needed)), accept={"most": 11}).verdict for _ in range(200)
+    ]
+
+    assert verdicts.count("confirmed") > 100
+    assert verdicts.count("not confirmed") <= 10
+
+
+def test_a_value_on_its_bound_is_decided_wrongly_no_more_often_than_stated() -> None:
+    """Of a median on the bound of the claim, on either side with the probability 1/2."""
+    draw = np.random.default_rng(34)
+    verdicts = [judged(list(draw.standard_normal(10)), accept={"most": 0}).verdict for _ in range(1000)]
+
+    assert verdicts.count("confirmed") / 1000 <= MOST_ERROR
+
+
+def test_the_error_of_a_family_is_the_sum_and_points_have_none() -> None:
+    five = [10.0, 10.1, 10.2, 9.9, 9.8]
+    family = family_of([judged(five), judged(five), judged([10.0], determined=True)])
+
+    assert family.verdicts == 2
+    assert family.error == pytest.approx(2 / 32)
+    assert family.hold == ()  # 2 x 1/32 is above 0.05
+
+
+def test_verdicts_of_enough_repetitions_hold_together() -> None:
+    ten = [10 + 0.01 * each for each in range(10)]
+
+    assert len(family_of([judged(ten)] * 20).hold) == 20
