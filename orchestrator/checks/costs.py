@@ -127,6 +127,8 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
         again = trials.perform([(), *((change,) for change in changes_of(base, causes))])
     except OwltError as error:
         return Costs(str(error))
+    except FileNotFoundError as error:
+        return Costs(f"{error.filename} is missing, which says how the run was performed")
     if problem := trials.difference():
         return Costs(problem, runs=trials.runs)
     harmless_s = HARMLESS_RTTS * base.channel.rtt_ns / 1e9 + _packet_s(base)

@@ -1,70 +1,210 @@
-"""`owlt why`: where the time of a transfer went, and the causes."""
+"""`owlt why`: where the time of a transfer went, what each cause costs, and what differs between two runs; of a sweep,
+where the time of its runs went."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import Json
+from owlt.orchestrator.commands.performing import empty_directory, perform_cases
+from owlt.orchestrator.commands.usage import Guests, Json
 from owlt.orchestrator.errors import OwltError
 
+if TYPE_CHECKING:
+    from owlt.captures.inspection.causes import Cause
+    from owlt.captures.inspection.comparison import Comparison
+    from owlt.captures.inspection.critical_path import CriticalPath
+    from owlt.orchestrator.checks.costs import Costs, Counterfactual
+    from owlt.orchestrator.planning.plan import Plan
+    from owlt.results.record import RunRecord
+
 MOST_CAUSES = 3
+PERFORMED = Path("results", "why")
 
 
 def why(
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="The directory of a run: RESULTS/runs/NAME; or a results directory.")
     ],
+    against: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Another run: what differs from it, packets and causes.")
+    ] = None,
+    perform: Annotated[
+        bool, typer.Option(help="Perform the run again with one thing changed at a time, to know what it costs.")
+    ] = True,
     every: Annotated[
-        bool, typer.Option("--all", help=f"Print all causes, not only the {MOST_CAUSES} largest.")
+        bool, typer.Option("--all", help=f"Print all causes and costs, not only the {MOST_CAUSES} largest.")
     ] = False,
+    guests: Guests = None,
     as_json: Json = False,
 ) -> None:
     """Explain where the time of a transfer went, or of all runs of a sweep.
 
     The session's time is the sum of the parts of its critical path: what the next packet waited for at each moment. The
-    causes are printed with the largest first. 'owlt analyse RUN' draws the path. Of a results directory: means over the
-    runs of each implementation in each cell, which 'owlt report' and 'owlt figure --kind time' then draw.
+    causes are printed with the largest first. On the clock exact the run is then performed again, in results/why/NAME,
+    with a loss healed, a delay halved or a rate unlimited: the difference is the cost. 'owlt analyse RUN' draws the
+    path. Of a results directory: means over the runs of each implementation in each cell, which 'owlt report' and 'owlt
+    figure --kind time' then draw.
     """
     from owlt.captures.inspection.causes import causes
-    from owlt.orchestrator.commands.captures import inspected_run
+    from owlt.captures.inspection.comparison import compare
     from owlt.orchestrator.commands.why_sweep import explain_results
     from owlt.orchestrator.profiles.load import existing_results
-    from owlt.reports.sessions.explanation import cause_text, explanation_json, headline, share_rows
+    from owlt.reports.sessions.explanation import explanation_json
     from owlt.results.files import PLAN_NAME
+    from owlt.results.plain_files import real_root
+
+    if (real_root(run.absolute()) / PLAN_NAME).exists():
+        explain_results(existing_results(run), as_json)
+        return
+    record, path, suspect = _path_of(run)
+    printer = Printer(as_json)
+    found = causes(path)
+    values = {"run": record.run_id, "outcome": record.outcome, "suspect": suspect} | explanation_json(path, found)
+    for line in _lines(record, path, suspect, found, every):
+        printer.text(line)
+    if against is not None:
+        other_record, other, _ = _path_of(against)
+        comparison = compare(path, other)
+        printer.json(values | {"against": {"run": other_record.run_id, **asdict(comparison)}})
+        for line in _comparison_lines(comparison, other_record.run_id, every):
+            printer.text(line)
+        return
+    costs = _costs(printer, run, record, path, found, guests) if perform else None
+    printer.json(values | {"costs": _costs_json(costs) if costs else None})
+    for line in _cost_lines(costs, every) if costs else ():
+        printer.text(line)
+
+
+def _path_of(run: Path) -> tuple[RunRecord, CriticalPath, list[str]]:
+    """The record of a run, its critical path, and why it is suspect. Raises OwltError if there is no path."""
+    from owlt.orchestrator.commands.captures import inspected_run
     from owlt.results.plain_files import real_root
     from owlt.results.recorded_runs import is_recorded
 
     directory = real_root(run.absolute())
-    if (directory / PLAN_NAME).exists():
-        explain_results(existing_results(run), as_json)
-        return
     if not is_recorded(directory):
         expected = "the directory of a recorded run, such as results/demo/runs/NAME, or a results directory"
         raise OwltError(Mistake("is not the directory of a run", expected, where=Place(str(run))))
     record, _, inspection = inspected_run(directory)
-    path = inspection.path
-    if path is None:
+    if inspection.path is None:
         problem = "where its time went is not known: its packets could not be analysed, or there is only one"
         raise OwltError(Mistake(problem, "a session of several packets", where=Place(str(run))))
-    found = causes(path)
-    printer = Printer(as_json)
-    suspect = [*record.suspect, *inspection.summary.suspect]
-    printer.json({"run": record.run_id, "outcome": record.outcome, "suspect": suspect} | explanation_json(path, found))
-    printer.text(f"{record.run_id}: {record.outcome}; {headline(path)}")
-    for reason in suspect:
-        printer.text(f"suspect: {reason}")
+    return record, inspection.path, list(dict.fromkeys([*record.suspect, *inspection.summary.suspect]))
+
+
+def _lines(
+    record: RunRecord, path: CriticalPath, suspect: Sequence[str], found: Sequence[Cause], every: bool
+) -> Iterator[str]:
+    """Where the time went, and the causes."""
+    from owlt.reports.sessions.explanation import cause_text, headline, share_rows
+
+    yield f"{record.run_id}: {record.outcome}; {headline(path)}"
+    yield from (f"suspect: {reason}" for reason in suspect)
     rows = share_rows(path)
     width, numbers = max(len(title) for title, _, _ in rows), max(len(time) for _, time, _ in rows)
-    for title, time, share in rows:
-        printer.text(f"  {title:{width}}  {time:>{numbers}}  {share:>6}")
+    yield from (f"  {title:{width}}  {time:>{numbers}}  {share:>6}" for title, time, share in rows)
     shown = found if every else found[:MOST_CAUSES]
-    printer.text("the causes of the rest, the largest first:" if shown else "nothing else took time")
-    for number, cause in enumerate(shown, start=1):
-        printer.text(f"  {number}. {cause_text(cause, path)}")
+    yield "the causes of the rest, the largest first:" if shown else "nothing else took time"
+    yield from (f"  {number}. {cause_text(cause, path)}" for number, cause in enumerate(shown, start=1))
     if left := len(found) - len(shown):
-        printer.text(f"  and {left} more: --all")
+        yield f"  and {left} more: --all"
+
+
+def _costs(
+    printer: Printer, run: Path, record: RunRecord, path: CriticalPath, found: Sequence[Cause], guests: int | None
+) -> Costs:
+    """What the causes cost; the runs stay in a results directory of their own."""
+    from owlt.orchestrator.checks.costs import costs
+    from owlt.results.plain_files import real_root
+
+    results = empty_directory(PERFORMED, record.run_id)
+    again = shlex.join(["owlt", "why", str(run)])
+
+    def perform(plan: Plan, name: str) -> Path:
+        perform_cases(printer, plan, results / name, again, guests)
+        return results / name
+
+    return costs(real_root(run.absolute()), path, found, perform)
+
+
+def _cost_lines(costs: Costs, every: bool) -> Iterator[str]:
+    """What each change saves, and the fewest that explain the rest."""
+    if costs.problem:
+        yield f"what the causes cost is not known: {costs.problem}"
+        return
+    assert costs.base is not None
+    single = [each for each in costs.counterfactuals if len(each.changes) == 1 and each.cost_s > 0]
+    shown = single if every else single[:MOST_CAUSES]
+    yield f"performed again with one thing changed ({costs.runs} runs):" if shown else "no change makes it faster"
+    yield from (f"  {_cost_text(each, costs.base.session_s)}" for each in shown)
+    if left := len(single) - len(shown):
+        yield f"  and {left} more: --all"
+    if len(costs.least) > 1:
+        changes = " and ".join(change.text for change in costs.least)
+        yield f"  together, {changes}: {costs.least_cost_s:.3f} s less"
+    for each in costs.interactions:
+        which = " and ".join(loss.text for loss in each.losses)
+        how = "only together" if each.is_shared else "each one alone"
+        yield f"  the losses of {which} cost {each.cost_s:.3f} s, {how}"
+
+
+def _cost_text(each: Counterfactual, base_s: float) -> str:
+    """A change and what it saves."""
+    doubt = f"; {each.displaced} losses hit other packets" if each.displaced else ""
+    return f"{each.text}: {each.times.session_s:.3f} s instead of {base_s:.3f} s, {each.cost_s:.3f} s less{doubt}"
+
+
+def _costs_json(costs: Costs) -> dict[str, Any]:
+    return {
+        "problem": costs.problem,
+        "above_bound_s": costs.above_bound_s,
+        "runs": costs.runs,
+        "changes": [
+            {
+                "text": each.text,
+                "losses": [loss.text for loss in each.losses],
+                "session_s": each.times.session_s,
+                "cost_s": each.cost_s,
+                "delivery_cost_s": each.delivery_cost_s,
+                "displaced": each.displaced,
+                "run": each.run,
+            }
+            for each in costs.counterfactuals
+        ],
+        "least": [change.text for change in costs.least],
+        "least_cost_s": costs.least_cost_s,
+        "interactions": [
+            {"losses": [loss.text for loss in each.losses], "shared": each.is_shared, "cost_s": each.cost_s}
+            for each in costs.interactions
+        ],
+    }
+
+
+def _comparison_lines(comparison: Comparison, other: str, every: bool) -> Iterator[str]:
+    """The first packet that differs, and the causes that do."""
+    lengths_s = [length_ns / 1e9 for length_ns in comparison.lengths_ns]
+    yield f"against {other}: {lengths_s[1]:.3f} s there, {lengths_s[0]:.3f} s here"
+    first = comparison.first
+    if first is None:
+        yield "all packets are the same"
+        return
+    here, there = (
+        f"no packet {first.number}" if name is None or left_ns is None else f"{name} after {left_ns / 1e9:.6f} s"
+        for name, left_ns in zip(first.names, first.left_ns, strict=True)
+    )
+    yield f"the first packet that differs is number {first.number} of the {first.host}: {here} here, {there} there"
+    shown = comparison.causes if every else comparison.causes[:MOST_CAUSES]
+    for each in shown:
+        here_s, there_s = (total_ns / 1e9 for total_ns in each.totals_ns)
+        what = f"{each.what} of the {each.host}, {each.phase}" + (f" ({each.message})" if each.message else "")
+        yield f"  {what}: {here_s:.3f} s here, {there_s:.3f} s there"
+    if left := len(comparison.causes) - len(shown):
+        yield f"  and {left} more: --all"

@@ -95,7 +95,7 @@ def _transmission_text(cause: Cause, path: CriticalPath) -> str:
 
 
 def _answer_text(cause: Cause, path: CriticalPath) -> str:
-    return f"the {cause.host} needed {_time(cause.total_ns)} to answer {_IN[cause.phase]}"
+    return f"processing at the {cause.host} took {_time(cause.total_ns)} {_IN[cause.phase]}"
 
 
 _TEXTS = {

@@ -161,7 +161,27 @@ def test_the_ledger_is_reported_in_the_words_of_its_terms(analysed: tuple[Path, 
 def test_owlt_why_prints_where_the_time_of_a_run_went(tmp_path: Path) -> None:
     run = run_of_owlt(tmp_path / "run", Outcome.COMPLETED)
 
-    printed = CliRunner().invoke(app, ["why", str(run), "--json"], catch_exceptions=False)
+    printed = CliRunner().invoke(app, ["why", str(run), "--no-perform", "--json"], catch_exceptions=False)
     told = json.loads(printed.stdout)
 
     assert sum(sum(of_phase.values()) for of_phase in told["spent_ns"].values()) == told["session_ns"] > 0
+
+
+def test_a_run_against_itself_has_no_difference(tmp_path: Path) -> None:
+    run = str(run_of_owlt(tmp_path / "run", Outcome.COMPLETED))
+
+    printed = CliRunner().invoke(app, ["why", run, "--against", run, "--json"], catch_exceptions=False)
+    told = json.loads(printed.stdout)["against"]
+
+    assert (told["first"], told["causes"]) == (None, [])
+
+
+def test_what_the_causes_of_a_run_cost_is_not_known_on_the_real_clock(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    run = run_of_owlt(tmp_path / "runs" / "run", Outcome.COMPLETED)
+
+    printed = CliRunner().invoke(app, ["why", str(run), "--json"], catch_exceptions=False)
+    told = json.loads(printed.stdout)
+
+    assert told["costs"]["problem"]
+    assert told["costs"]["runs"] == 0
