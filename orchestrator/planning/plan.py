@@ -137,8 +137,9 @@ def plan_sweep(
     if unused := list(_unused_advertised(sweep, points)):
         raise SweepMistake(*unused)
     require_points_of_assertions(sweep, points)
-    if strangers := sorted(sweep.restarts.keys() - profiles.keys()):
-        raise SweepMistake(*(not_one_of(name, profiles).at(Place(key=("restarts", name))) for name in strangers))
+    named = [("restarts", name) for name in sweep.restarts] + [("skipped_waits", name) for name in sweep.skipped_waits]
+    if strangers := sorted((key, name) for key, name in named if name not in profiles):
+        raise SweepMistake(*(not_one_of(name, profiles).at(Place(key=(key, name))) for key, name in strangers))
     keyed = _keyed_channels(sweep, points, profiles)
     for point in points:
         _require_mtu(point, keyed[_conditions(point)][1])

@@ -163,6 +163,16 @@ class Restart(BaseModel):
     after: Annotated[Delay, Field(description="how long after that it is started again, with its unit")]
 
 
+class SkippedWaits(BaseModel):
+    """Waits of a side that take no time: the first of each of its threads that would begin in a window of the run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=as_left_out)
+
+    side: Annotated[Literal["sender", "receiver"], Field(description="whose waits end at once")]
+    after: Annotated[Delay, Field(description="when the window begins, from the launch of the run, with its unit")]
+    before: Annotated[Delay, Field(description="when it ends, likewise")]
+
+
 class EachAgainst(BaseModel):
     """An implementation that is paired with each other one, as the sender and as the receiver."""
 
@@ -263,6 +273,13 @@ class Sweep(BaseModel):
     restarts: Annotated[
         dict[str, Restart],
         Field(description="a host that restarts during the runs over a channel: {CHANNEL: {side, at, after}}"),
+    ] = {}
+    skipped_waits: Annotated[
+        dict[str, Annotated[list[SkippedWaits], Field(max_length=64)]],
+        Field(
+            description="waits that end at once during the runs over a channel, on the clock exact of the virtual rig: "
+            "{CHANNEL: [{side, after, before}]}"
+        ),
     ] = {}
     announce_outages: Annotated[
         bool,
@@ -437,6 +454,13 @@ class Sweep(BaseModel):
             fix = "write a number of repetitions, or remove 'baseline'"
             where = Place(key=("baseline",))
             raise Invalid(Mistake("needs a number of runs that is known before", "fixed repetitions", fix, where))
+        return self
+
+    @model_validator(mode="after")
+    def _check_where_waits_are_skipped(self) -> Self:
+        if self.skipped_waits and (self.rig, self.clock) != ("virtual", "exact"):
+            problem = f"got rig: {self.rig} and clock: {self.clock}, where waits cannot be skipped"
+            raise Invalid(Mistake(problem, "rig: virtual and clock: exact", where=Place(key=("skipped_waits",))))
         return self
 
     @property

@@ -223,6 +223,7 @@ PLAN_STEPS: Steps = {
     10: _new_keys,  # known limits of some parameters and of one side
     11: _new_keys,  # aimed faults
     12: _new_keys,  # hosts that restart
+    13: _new_keys,  # waits that are skipped
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

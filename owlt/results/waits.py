@@ -27,8 +27,9 @@ MOST_GROUPS = 1024
 """The number of groups of equal waits that the file has: those with the longest sums."""
 MOST_DESCRIBED = 4
 """The number of groups in a line for people."""
-DIGITS = 4
-"""Waits whose lengths agree in so many significant digits are equal: a time-out is late by the timer's slack."""
+DIGITS = 3
+"""Waits whose lengths agree in so many significant digits are equal: the kernel ends the time-out of a poll or select up
+to 0.1 % later, together with another timer (`select_estimate_accuracy` in fs/select.c)."""
 
 _Count = Annotated[int, Field(ge=0)]
 _Name = Annotated[str, Field(max_length=64)]

@@ -9,20 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from owlt.agents.contract.implementation import Role
 from owlt.captures.files.tcpdump_command import IN_BLOCKS_RING_BYTES, LEAST_RING_BYTES, MOST_RING_BYTES, ring_bytes_of
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import ChannelRefused
+from owlt.orchestrator.errors import SweepMistake
 from owlt.orchestrator.hosts.confinement import CANNOT_CONFINE, LEFT, NOT_CONFINED
 from owlt.orchestrator.hosts.host_clock import ClockReading, HostClocks, clock_of
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, RECEIVER_ADDRESS, TEST_INTERFACE, HostConditions
+from owlt.orchestrator.rigs.timed_waits import WaitRecorder
 from owlt.orchestrator.run.analysis import expected_of, links_of
 from owlt.orchestrator.run.capturing import ring_bytes_for
 from owlt.orchestrator.run.left_files import MOST_LEFT
 from owlt.orchestrator.run.staging import file_content
 from owlt.results.certificates import Certified
 from owlt.results.record import HostClock, Outcome, ReasonCode, read_record
+from owlt.results.waits import RunWaits, TimedWait, read_waits, summarised
 from tests.memory.commands import failed
 from tests.memory.emulator import MemoryEmulator
 from tests.memory.files import Entry
@@ -1108,3 +1113,96 @@ def test_packets_of_a_direction_that_an_aimed_fault_delays_are_not_compared_with
 
     assert forward is None
     assert reverse == links_of(making.record(channel={"forward": link, "reverse": link}))[0]
+
+
+class MemoryWaitRecorder(WaitRecorder):
+    """A kernel's recorder that has seen one wait; what it was told to skip."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.skipped: list[tuple[str, int, int]] = []
+
+    def begin(self) -> None:
+        self.begun = True
+
+    def skip(self, role: Role, from_ns: int, to_ns: int) -> None:
+        self.skipped.append((role, from_ns, to_ns))
+
+    def waits(self) -> RunWaits:
+        return summarised([WAIT] if self.begun else [])
+
+
+WAIT = TimedWait("receiver", "take", "poll", begin_ns=1, length_ns=3_750_000_000)
+EXACT = {"rig": "virtual", "clock": "exact"}
+
+
+def recording(stage: Stage) -> MemoryWaitRecorder:
+    """The stage's rig gets a recorder."""
+    recorder = MemoryWaitRecorder()
+    stage.rig.rig = replace(stage.rig.rig, wait_recorder=recorder)
+    return recorder
+
+
+def test_the_waits_of_a_run_on_the_exact_clock_are_beside_its_record(stage: Stage) -> None:
+    recording(stage)
+    stage.sweep = EXACT
+
+    assert read_waits(stage.perform().directory) == (WAIT,)
+
+
+def test_the_waits_of_a_run_that_failed_are_beside_its_record(stage: Stage) -> None:
+    recording(stage)
+    stage.sweep, stage.sender = EXACT, lambda process: 3
+
+    done = stage.perform()
+
+    assert done.record.outcome is not Outcome.COMPLETED
+    assert read_waits(done.directory) == (WAIT,)
+
+
+def test_the_waits_of_a_run_on_another_clock_are_not_recorded(stage: Stage) -> None:
+    recording(stage)
+
+    assert read_waits(stage.perform().directory) is None
+
+
+SKIPPED = EXACT | {
+    "channel": "link",
+    "rate": None,
+    "delay": None,
+    "packet_error_rate": None,
+    "skipped_waits": {"link": [{"side": "receiver", "after": "3 s", "before": "3.5 s"}]},
+}
+
+
+def test_waits_are_skipped_in_windows_that_count_from_the_launch(stage: Stage) -> None:
+    recorder = recording(stage)
+    stage.channels, stage.sweep = {"link": LINK}, SKIPPED
+
+    record = stage.perform().record
+
+    launch_ns = record.started_at_ns or 0
+    assert recorder.skipped == [("receiver", launch_ns + 3 * 10**9, launch_ns + 3_500_000_000)]
+
+
+def test_a_run_whose_waits_cannot_be_skipped_is_aborted(stage: Stage) -> None:
+    stage.channels, stage.sweep = {"link": LINK}, SKIPPED
+
+    record = stage.perform().record
+
+    assert record.outcome is Outcome.ABORTED
+    assert "cannot skip waits" in record.reason
+
+
+def test_waits_are_skipped_on_the_exact_clock_only(stage: Stage) -> None:
+    stage.channels, stage.sweep = {"link": LINK}, SKIPPED | {"clock": "skip"}
+
+    with pytest.raises(ValidationError, match="where waits cannot be skipped"):
+        stage.perform()
+
+
+def test_waits_are_skipped_over_channels_of_the_sweep_only(stage: Stage) -> None:
+    stage.channels, stage.sweep = {"link": LINK}, SKIPPED | {"skipped_waits": {"lnik": []}}
+
+    with pytest.raises(SweepMistake, match="link"):
+        stage.perform()
