@@ -28,8 +28,8 @@ MOST_GROUPS = 1024
 MOST_DESCRIBED = 4
 """The number of groups in a line for people."""
 DIGITS = 3
-"""Waits whose lengths agree in so many significant digits are equal: the kernel ends the time-out of a poll or select up
-to 0.1 % later, together with another timer (`select_estimate_accuracy` in fs/select.c)."""
+"""Waits whose lengths agree in so many significant digits are equal: the kernel may end the time-out of a poll or
+select 0.1 % later, together with another timer (`select_estimate_accuracy` in fs/select.c)."""
 
 _Count = Annotated[int, Field(ge=0)]
 _Name = Annotated[str, Field(max_length=64)]
