@@ -48,9 +48,17 @@ class Cause:
 
 def causes(path: CriticalPath) -> list[Cause]:
     """The causes of the time that no channel takes by itself, the largest first; small ones are left out."""
-    found = [*_waits(path), *_round_trips(path), *_others(path)]
+    found = [*_late_start(path), *_waits(path), *_round_trips(path), *_others(path)]
     least_ns = LEAST_SHARE * path.length_ns
     return sorted((cause for cause in found if cause.total_ns >= least_ns), key=lambda cause: -cause.total_ns)
+
+
+def _late_start(path: CriticalPath) -> Iterable[Cause]:
+    """The wait before the first packet, which is before the session."""
+    part = path.late_start
+    if part is not None:
+        what: What = "timer" if part.kind == "timer" else "waiting"
+        yield Cause(what, part.host, part.phase, _name(path, part), 1, part.length_ns, (part,))
 
 
 def _name(path: CriticalPath, part: Part) -> str:

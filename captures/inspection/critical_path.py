@@ -59,8 +59,7 @@ _PACED = 1.05
 _REGULAR = 0.02
 """Two gaps between packets that differ by at most this share are a pace."""
 _STARTING = 500
-"""A session begins with its first packet if that leaves at most so many prompt times after the launch: programs take
-that long to start."""
+"""A session that begins more than so many prompt times after the launch is late: programs start faster."""
 _NOT_TRANSMITTED = ("queue", "mtu")
 """The fates of packets that the link did not transmit."""
 
@@ -102,12 +101,12 @@ class Clues:
 
 @dataclass(frozen=True, eq=False)
 class CriticalPath:
-    """The parts of a session in their order: they cover it from its first packet to its last, each moment once; from
-    the launch if the first packet left long after it.
+    """The parts of a session in their order: they cover it from its first packet to its last, each moment once.
 
     `rungs` are its messages in the order in which they left. `delivered_ns` is when the receiver had the file; None:
     never, or it is not known. `least_ns` is what the channel alone takes: the transmission of the file's bytes, once,
     and one propagation; None if the forward link changes or is not known.
+    `late_start` is the time from the launch to the first packet, which is before the session, if it is long.
     """
 
     parts: tuple[Part, ...]
@@ -116,6 +115,7 @@ class CriticalPath:
     end_ns: int
     delivered_ns: int | None
     least_ns: int | None
+    late_start: Part | None = None
 
     @property
     def length_ns(self) -> int:
@@ -148,8 +148,6 @@ def critical_path(rungs: Sequence[Rung], begin_ns: int, end_ns: int, clues: Clue
 
     `rungs` are its messages in the order in which they left, and `begin_ns` and `end_ns` the times of these packets.
     """
-    if clues.launched_ns is not None and begin_ns - clues.launched_ns > _STARTING * clues.prompt_ns:
-        begin_ns = clues.launched_ns
     transits = _transits(rungs, clues.links)
     path = _covering(_path(rungs, transits, end_ns, begin_ns, clues), begin_ns, end_ns)
     delivered_ns = _delivered_ns(rungs, clues)
@@ -159,7 +157,18 @@ def critical_path(rungs: Sequence[Rung], begin_ns: int, end_ns: int, clues: Clue
     least_ns = None
     if link is not None:
         least_ns = link.delay_ns + sum(part.length_ns for part in parts if part.kind == "new data")
-    return CriticalPath(tuple(parts), rungs, begin_ns, end_ns, delivered_ns, least_ns)
+    return CriticalPath(tuple(parts), rungs, begin_ns, end_ns, delivered_ns, least_ns, _late_start(rungs, clues))
+
+
+def _late_start(rungs: Sequence[Rung], clues: Clues) -> Part | None:
+    """The wait of the host that sent the first packet, since the launch; None if programs take that long to start."""
+    left_ns = rungs[0].left_ns
+    if clues.launched_ns is None or left_ns - clues.launched_ns <= _STARTING * clues.prompt_ns:
+        return None
+    host = rungs[0].message.host
+    timers = [wait for wait in clues.waits if wait.host == host and 0 <= left_ns - wait.end_ns <= clues.prompt_ns]
+    timer = max(timers, key=lambda wait: wait.length_ns, default=None)
+    return Part(clues.launched_ns, left_ns, "timer" if timer else "waiting", host, 0, "opening", timer)
 
 
 class _Transit(NamedTuple):

@@ -68,8 +68,8 @@ class Case:
     waits: Sequence[TimedWait] = ()
     """The waits of its programs that a timer ended, as far as they are known."""
     prompt_ns: int = PROMPT_BY_REAL_CLOCK_NS
-    launched_at_ns: int | None = None
     """The longest time in which a host answers."""
+    launched_at_ns: int | None = None
 
     @property
     def has_failed(self) -> bool:

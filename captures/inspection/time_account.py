@@ -90,7 +90,7 @@ class TimeAccount(DerivedFile):
                     count=cause.count,
                     total_ns=cause.total_ns,
                 )
-                for cause in causes(path)[:MOST_CAUSES]
+                for cause in [each for each in causes(path) if each.parts[0] is not path.late_start][:MOST_CAUSES]
             ],
         )
 

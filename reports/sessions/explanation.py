@@ -71,6 +71,8 @@ def _wait_text(cause: Cause, path: CriticalPath) -> str:
     what = f"the {cause.host} waited {each}"
     if cause.count > 1:
         what += f" {cause.count} times ({_time(cause.total_ns)} in all)"
+    if cause.parts[0] is path.late_start:
+        what += " after the launch, before the session,"
     timer = cause.parts[0].timer
     if timer is not None:
         what += f" for a timer of {_time(timer.length_ns)} ({timer.kind} in {timer.process})"
@@ -139,6 +141,7 @@ def explanation_json(path: CriticalPath, found: Sequence[Cause]) -> dict[str, ob
                 "messages": cause.message,
                 "count": cause.count,
                 "total_ns": cause.total_ns,
+                "before_session": cause.parts[0] is path.late_start,
                 "timer_ns": cause.parts[0].timer.length_ns if cause.parts[0].timer else None,
                 "lost": [
                     {"host": message.host, "frame": message.frame, "message": message.name}
