@@ -15,6 +15,7 @@ import typer
 
 from owlt.orchestrator.commands.analyse import analyse, dissect
 from owlt.orchestrator.commands.answer import answer
+from owlt.orchestrator.commands.bisect import bisect
 from owlt.orchestrator.commands.capsule import capsule
 from owlt.orchestrator.commands.channel import channel_app
 from owlt.orchestrator.commands.compare import compare
@@ -66,6 +67,7 @@ for name, function in (
     ("prove", prove),
     ("edges", edges),
     ("shrink", shrink),
+    ("bisect", bisect),
     ("soak", soak),
     ("why", why),
     ("figure", figure),

@@ -172,6 +172,7 @@ def test_only_the_dashboard_and_the_report_commands_know_the_reports() -> None:
         "commands/analyse.py",
         "commands/pairs.py",
         "commands/answer.py",
+        "commands/bisect.py",
         "commands/compare.py",
         "commands/conform.py",
         "commands/figure.py",

@@ -1,0 +1,68 @@
+"""The first of several versions of a program that behaves in another way: binary search, and where packets diverge.
+
+The search assumes that all versions from the first that differs on differ as well. Two versions are compared by what
+their programs send: identification fields of IP and the times of whole runs follow from when a program starts, which
+differs by microseconds between any two programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.captures.frames.columns import Columns, Rows, by_time, read_columns
+
+SAME_TIME_NS = 1_000_000
+"""Packets of two versions whose times from their first packets differ by no more are sent at the same time."""
+
+
+def first_bad(count: int) -> Generator[int, bool, int]:
+    """Yield numbers of versions to try, from 0; is sent for each whether it is bad. Returns the first that is bad, of
+    versions of which the first is good and the last bad."""
+    good, bad = 0, count - 1
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        is_bad = yield middle
+        good, bad = (good, middle) if is_bad else (middle, bad)
+    return bad
+
+
+def first_divergence(run: Path, other: Path) -> str:
+    """The first packet at the sender's port in which two runs differ, as a phrase; "" if there is none: in its
+    direction, in the length or the octets of its payload, or in its time from the first packet by more than 1 ms.
+
+    Raises NotACapture, OSError.
+    """
+    captures = [read_columns(each / CAPTURES[0]) for each in (run, other)]
+    rows = [_with_payload(each) for each in captures]
+    count = min(map(len, rows))
+    first, second = ((capture, own[:count]) for capture, own in zip(captures, rows, strict=True))
+    differs = np.zeros(count, np.bool_)
+    for name in ("source_port", "destination_port", "payload_bytes", "payload_hash"):
+        differs |= getattr(first[0], name)[first[1]] != getattr(second[0], name)[second[1]]
+    differs |= np.abs(_times(*first) - _times(*second)) > SAME_TIME_NS
+    numbers = np.flatnonzero(differs)
+    if numbers.size:
+        number = int(numbers[0])
+        return f"packet {number + 1}: {_text(*first, number)} and {_text(*second, number)}"
+    return "" if len(rows[0]) == len(rows[1]) else f"packet {count + 1}: {len(rows[0])} packets and {len(rows[1])}"
+
+
+def _with_payload(capture: Columns) -> Rows:
+    rows = np.flatnonzero(capture.payload_bytes > 0)
+    return by_time(capture, rows)
+
+
+def _times(capture: Columns, rows: Rows) -> NDArray[np.int64]:
+    times: NDArray[np.int64] = capture.time_ns[rows]
+    return times - times[:1]
+
+
+def _text(capture: Columns, rows: Rows, number: int) -> str:
+    row = rows[number]
+    ports = f"{capture.source_port[row]} to {capture.destination_port[row]}"
+    return f"{capture.payload_bytes[row]} B from port {ports} at {_times(capture, rows)[number] / 1e9:.6f} s"

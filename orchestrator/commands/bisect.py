@@ -1,0 +1,209 @@
+"""`owlt bisect`: the first of several versions of an implementation that behaves in another way."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from owlt.inputs.mistake import Mistake, not_one_of
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.performing import empty_directory, perform_cases
+from owlt.orchestrator.commands.usage import (
+    ChangedParameters,
+    FileSize,
+    Json,
+    complete_channel,
+    complete_implementation,
+    option_words,
+    parsed,
+)
+from owlt.orchestrator.errors import OwltError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from owlt.agents.contract import implementation as contract
+    from owlt.orchestrator.planning.plan import Plan
+
+BISECTED = Path("results", "bisected")
+
+
+def bisect(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="Implementations or paths of their files, one for each version: the first is good, the last is bad.",
+            autocompletion=complete_implementation,
+        ),
+    ],
+    measure: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column of runs.csv, such as session_s; default: the packets."),
+    ] = None,
+    above: Annotated[float | None, typer.Option(help="A version is bad if the measure is above this number.")] = None,
+    below: Annotated[float | None, typer.Option(help="A version is bad if the measure is below this number.")] = None,
+    file_size: FileSize = "100 kB",
+    channel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHANNEL", help="Channel; default: 250 ms and 1 Mbit/s each way.", autocompletion=complete_channel
+        ),
+    ] = None,
+    parameter: ChangedParameters = None,
+    as_json: Json = False,
+) -> None:
+    """Find the first version of an implementation that behaves in another way.
+
+    Each version has a profile of its own. One transfer is performed with the first, the last, and those between them
+    that a binary search needs, all with the same seed, on the exact clock. A version is bad if its packets differ from
+    those of the first, or by a measure, and then also if the file is not delivered. The runs stay in
+    results/bisected/NAME.
+
+    Exit status: 0 if the version is found, 1 if the first version is bad or the last one is good.
+    """
+    from owlt.inputs.quantities import parse_size_bytes
+    from owlt.orchestrator.commands.implementations import with_parameters
+    from owlt.orchestrator.commands.prove import require_repeatable
+    from owlt.orchestrator.profiles.catalogue import find_implementation
+
+    printer = Printer(as_json)
+    limit = _limit_of(measure, above, below)
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise OwltError(Mistake.of("NAME", f"got {', '.join(names)}", "at least two different versions"))
+    versions = [with_parameters(find_implementation(name), parameter or []) for name in names]
+    for version in versions:
+        require_repeatable(version)
+    size_bytes = parsed("--file-size", file_size, parse_size_bytes)
+    plans = [_plan(version, versions[0].name, channel, size_bytes) for version in versions]
+    results = empty_directory(BISECTED, versions[0].name)
+    words = [*names, "--file-size", file_size, *option_words("--parameter", parameter), *_words(limit)]
+    again = shlex.join(["owlt", "bisect", *words, *(["--channel", channel] if channel else [])])
+    tried: dict[int, Tried] = {}
+
+    def is_bad(number: int) -> bool:
+        if number not in tried:
+            place = results / f"{number + 1}-{versions[number].name}"
+            perform_cases(printer, plans[number], place, again, 1)
+            tried[number] = _tried(plans[number], place, tried[0].run if number and limit is None else None, limit)
+            printer.text(f"{names[number]}: {'bad' if tried[number].is_bad else 'good'}: {tried[number].text}")
+        return tried[number].is_bad
+
+    found = None if is_bad(0) or not is_bad(len(names) - 1) else _search(len(names), is_bad)
+    printer.json(_as_json(names, tried, found, results))
+    printer.text(_conclusion(names, tried, found))
+    raise typer.Exit(0 if found is not None else 1)
+
+
+def _search(count: int, is_bad: Callable[[int], bool]) -> int:
+    """The first bad version, where the first is good and the last bad."""
+    from owlt.orchestrator.checks.bisecting import first_bad
+
+    search = first_bad(count)
+    answer: bool | None = None
+    try:
+        while True:
+            answer = is_bad(search.send(answer))  # type: ignore[arg-type]  # None begins it
+    except StopIteration as end:
+        return int(end.value)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A measure, and the number above or below which a version is bad."""
+
+    column: str
+    number: float
+    is_above: bool
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The transfer of a version: its directory, whether it is bad, and why."""
+
+    run: Path
+    is_bad: bool
+    text: str
+
+
+def _limit_of(measure: str | None, above: float | None, below: float | None) -> Limit | None:
+    """The measure by which versions are judged; None: by their packets. Raises OwltError."""
+    from owlt.reports.results.columns import COLUMNS
+
+    if measure is None:
+        if above is not None or below is not None:
+            raise OwltError(Mistake.of("--measure", "is missing", "a column of runs.csv", "add --measure session_s"))
+        return None
+    numbers = [each.name for each in COLUMNS if each.kind in ("integer", "number")]
+    if measure not in numbers:
+        raise OwltError(not_one_of(measure, numbers).below("--measure"))
+    if (above is None) == (below is None):
+        raise OwltError(Mistake.of("--above", "is missing, or --below is given too", "one of --above and --below"))
+    return Limit(measure, above if above is not None else below or 0.0, above is not None)
+
+
+def _words(limit: Limit | None) -> list[str]:
+    if limit is None:
+        return []
+    return ["--measure", limit.column, "--above" if limit.is_above else "--below", f"{limit.number:g}"]
+
+
+def _plan(version: contract.Implementation, name: str, channel: str | None, size_bytes: int) -> Plan:
+    """One transfer of a version under the name of the first, so that seeds and directories are the same."""
+    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_over
+    from owlt.orchestrator.profiles.catalogue import find_channel
+
+    link = PLAIN_CHANNEL if channel is None else find_channel(channel).channel
+    plan = plan_over(f"bisect-{name}", version.model_copy(update={"name": name}), {"bisect": link}, size_bytes)
+    return plan.model_copy(update={"sweep": plan.sweep.model_copy(update={"keep_captures": "full"})})
+
+
+def _tried(plan: Plan, results: Path, good: Path | None, limit: Limit | None) -> Tried:
+    """The judgement on the transfer of a version: by the measure, or by the packets of the first version's run, `good`;
+    None: it is the first."""
+    from owlt.orchestrator.checks.bisecting import first_divergence
+    from owlt.results.record import Outcome, read_record
+    from owlt.results.recorded_runs import run_directory
+
+    run = run_directory(results, plan.runs[0].run_id)
+    record = read_record(run)
+    if limit is not None:
+        value = _value(results, limit.column)
+        if record.outcome is not Outcome.COMPLETED or value is None:
+            return Tried(run, True, f"{record.outcome}{f': {record.reason}' if record.reason else ''}")
+        return Tried(run, value > limit.number if limit.is_above else value < limit.number, f"{limit.column} {value:g}")
+    divergence = first_divergence(good, run) if good else ""
+    same = "the same packets" if good else "the packets to compare with"
+    return Tried(run, bool(divergence), f"{record.outcome}, {divergence or same}")
+
+
+def _value(results: Path, column: str) -> float | None:
+    from owlt.reports.results.load import load_results
+    from owlt.reports.results.rows import run_rows
+
+    value = run_rows(load_results(results))[0][column]
+    return None if value is None else float(value)
+
+
+def _conclusion(names: Sequence[str], tried: dict[int, Tried], found: int | None) -> str:
+    if found is not None:
+        return f"{names[found]} is the first bad version, after {names[found - 1]} ({len(tried)} runs)"
+    if tried[0].is_bad:
+        return f"nothing to search: the first version, {names[0]}, is bad"
+    return f"nothing to search: the last version, {names[-1]}, is good"
+
+
+def _as_json(names: Sequence[str], tried: dict[int, Tried], found: int | None, results: Path) -> dict[str, Any]:
+    return {
+        "first_bad": None if found is None else names[found],
+        "last_good": None if found is None else names[found - 1],
+        "results": results,
+        "tried": [
+            {"name": names[number], "is_bad": each.is_bad, "why": each.text, "run": each.run}
+            for number, each in sorted(tried.items())
+        ],
+    }

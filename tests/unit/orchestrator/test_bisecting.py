@@ -1,0 +1,96 @@
+"""Bisecting versions: the first bad one is found with few runs, and packets are compared by what programs send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, log2
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from owlt.orchestrator.checks.bisecting import first_bad, first_divergence
+from owlt.orchestrator.commands.cli import app
+from tests.unit.captures.making import RECEIVER, SENDER, Timed, later, timed, udp_frame, write_pcap
+
+
+def found(count: int, is_bad: Callable[[int], bool]) -> tuple[int, list[int]]:
+    """The version that is found, and those that were tried between the first and the last."""
+    search, tried = first_bad(count), list[int]()
+    answer: bool | None = None
+    try:
+        while True:
+            tried.append(search.send(answer))  # type: ignore[arg-type]
+            answer = is_bad(tried[-1])
+    except StopIteration as end:
+        return end.value, tried
+
+
+@given(st.data(), st.integers(2, 300))
+def test_the_first_bad_version_is_found(data: st.DataObject, count: int) -> None:
+    bad = data.draw(st.integers(1, count - 1))
+
+    version, tried = found(count, lambda number: number >= bad)
+
+    assert version == bad
+    assert len(tried) <= ceil(log2(count - 1)) if count > 2 else tried == []
+
+
+FRAMES = [udp_frame(bytes([number]) * 50) for number in range(10)]
+
+
+def divergence(tmp_path: Path, one: list[Timed], other: list[Timed]) -> str:
+    for name, frames in (("one", one), ("other", other)):
+        (tmp_path / name).mkdir()
+        write_pcap(tmp_path / name / "sender.pcap", frames)
+    return first_divergence(tmp_path / "one", tmp_path / "other")
+
+
+def test_versions_that_send_the_same_do_not_diverge(tmp_path: Path) -> None:
+    assert divergence(tmp_path, timed(FRAMES), timed(FRAMES)) == ""
+
+
+def test_a_later_start_and_other_identification_fields_are_no_divergence(tmp_path: Path) -> None:
+    again = [udp_frame(bytes([number]) * 50, identification=7 + number) for number in range(10)]
+
+    assert divergence(tmp_path, timed(FRAMES), later(timed(again), 166_144)) == ""
+
+
+@pytest.mark.parametrize(
+    "frame", [udp_frame(b"x" * 50), udp_frame(b"\4" * 51), udp_frame(b"\4" * 50, RECEIVER, SENDER, 5223)]
+)
+def test_other_octets_another_length_and_other_ports_are_a_divergence(tmp_path: Path, frame: bytes) -> None:
+    text = divergence(tmp_path, timed(FRAMES), timed([*FRAMES[:4], frame, *FRAMES[5:]]))
+
+    assert text.startswith("packet 5: 50 B from port 40000 to 5222 at 0.004000 s and ")
+
+
+def test_a_packet_that_is_sent_later_is_a_divergence(tmp_path: Path) -> None:
+    sent = timed(FRAMES)
+
+    text = divergence(tmp_path, sent, [*sent[:6], *later(sent[6:], 1_500_000)])
+
+    assert text.endswith(
+        "packet 7: 50 B from port 40000 to 5222 at 0.006000 s and 50 B from port 40000 to 5222 at 0.007500 s"
+    )
+
+
+def test_a_packet_more_is_a_divergence(tmp_path: Path) -> None:
+    assert divergence(tmp_path, timed(FRAMES), timed(FRAMES[:-1])) == "packet 10: 10 packets and 9"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["cfdp"], "NAME: got cfdp, expected at least two different versions"),
+        (["cfdp", "cfdp"], "NAME: got cfdp, cfdp, expected at least two different versions"),
+        (["cfdp", "ltp", "--above", "1"], "--measure: is missing"),
+        (["cfdp", "ltp", "--measure", "session_s"], "--above: is missing, or --below is given too"),
+        (["cfdp", "ltp", "--measure", "sesion_s", "--above", "1"], "did you mean session_s?"),
+        (["cfdp", "ngtcp2"], "ngtcp2: does not send the same packets with the same faults"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(words: list[str], problem: str) -> None:
+    assert problem in str(CliRunner().invoke(app, ["bisect", *words]).exception)
