@@ -57,7 +57,7 @@ def bisect(
     parameter: ChangedParameters = None,
     as_json: Json = False,
 ) -> None:
-    """Find the first version of an implementation that behaves in another way.
+    """Find the first version that behaves in another way.
 
     Each version has a profile of its own. One transfer is performed with the first, the last, and those between them
     that a binary search needs, all with the same seed, on the exact clock. A version is bad if its packets differ from
