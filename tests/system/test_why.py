@@ -1,0 +1,242 @@
+"""Causes of time that are planted in transfers: each is the first cause that the critical path names, with the time
+that the same transfer without it is shorter. Runs with one thing changed show the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from owlt.captures.inspection.causes import Cause, causes
+from owlt.captures.inspection.critical_path import CriticalPath
+from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.inputs.sweep import Advertised
+from owlt.orchestrator.checks.costs import Costs, costs
+from owlt.orchestrator.checks.fault_cases import Direction, Hit, Place, aimed_at, plan_over
+from owlt.orchestrator.commands.captures import inspected_run
+from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.orchestrator.sweep.campaign import Start, perform_plan
+from tests.conftest import require
+from tests.system.fault_trials import with_defect
+
+FILE_BYTES = 200_000
+LINK = LinkSpec(delay_ns=250_000_000, rate_bps=1_000_000)
+PLAIN = ChannelSpec(forward=LINK, reverse=LINK)
+SLOW_RETURN = ChannelSpec(forward=LINK, reverse=LINK.model_copy(update={"rate_bps": 8000}))
+FAR = ChannelSpec(forward=LINK.model_copy(update={"delay_ns": 10**9}), reverse=LINK)
+NEAR_LINK = LinkSpec(delay_ns=100_000, rate_bps=10_000_000)
+NEAR = ChannelSpec(forward=NEAR_LINK, reverse=NEAR_LINK)
+SLOW, FAST = {"rate": "500 kbit/s"}, {"rate": "10 Mbit/s"}
+
+
+def losing(*lost: tuple[Direction, int, str], queue_ns: int | None = None) -> ChannelSpec:
+    """The plain channel, perhaps with a queue, which loses the n-th packet of classes in a direction."""
+    hits = tuple(Hit(Place(direction, number, packet)) for direction, number, packet in lost)
+    forward = LINK.model_copy(update={"queue_ns": queue_ns})
+    return PLAIN.model_copy(update={"forward": forward, "faults": aimed_at(hits)})
+
+
+LOST_NAK = losing(("forward", 5, "any"), ("reverse", 1, "cfdp.nak"))
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A file that an endpoint, perhaps with a defect, sends over a channel."""
+
+    endpoint: str
+    channel: ChannelSpec = PLAIN
+    defect: str = "none"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    advertised: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A transfer with a planted cause, the same without it, and the cause that has to be the first."""
+
+    planted: Transfer
+    without: Transfer
+    first: tuple[str, str, str]
+
+
+LTP, CFDP, NORM, SARATOGA, TCP = (Transfer(name) for name in ("ltp", "cfdp", "norm", "saratoga", "tcp"))
+SOUND = {"ltp": LTP, "cfdp": CFDP, "norm": NORM, "saratoga": SARATOGA, "tcp": TCP}
+BLOCKS = {"block_bytes": 150_000}
+IMMEDIATE = {"nak": "immediate"}
+DATA: list[tuple[Direction, int, str]] = [("forward", 5, "any"), ("forward", 100, "any")]
+PLANTS = {
+    "a timer of 1 s that waits for more data": Plant(
+        Transfer("ltp", FAR, "aggregation-timer", BLOCKS),
+        Transfer("ltp", FAR, parameters=BLOCKS),
+        ("waiting", "sender", "transfer"),
+    ),
+    "Nagle's algorithm with delayed acknowledgements": Plant(
+        Transfer("tcp", NEAR, "small-writes"),
+        Transfer("tcp", NEAR, "small-writes-without-delay"),
+        ("waiting", "receiver", "transfer"),
+    ),
+    "a NAK timer that is twice too long": Plant(
+        Transfer("cfdp", LOST_NAK, parameters={"nak_timer_s": 1.234}),
+        Transfer("cfdp", LOST_NAK),
+        ("waiting", "receiver", "recovery"),
+    ),
+    **{
+        f"a sleep before the first packet of {name}": Plant(
+            Transfer(name, defect="late-start"), SOUND[name], ("waiting", "sender", "opening")
+        )
+        for name in ("ltp", "norm", "saratoga", "tcp")
+    },
+    "a receiver that waits for two checkpoints": Plant(
+        Transfer("ltp", defect="window-of-two"), LTP, ("waiting", "sender", "recovery")
+    ),
+    "a receive window of 20 kB": Plant(
+        Transfer("tcp", parameters={"buffers": 20_000}), TCP, ("round trips", "sender", "transfer")
+    ),
+    "a lost EOF": Plant(Transfer("cfdp", losing(("forward", 1, "cfdp.eof"))), CFDP, ("waiting", "sender", "recovery")),
+    "a lost report": Plant(Transfer("ltp", losing(("reverse", 1, "any"))), LTP, ("waiting", "sender", "closing")),
+    "a lost final acknowledgement": Plant(
+        Transfer("cfdp", losing(("forward", 1, "cfdp.ack-finished"))), CFDP, ("waiting", "receiver", "closing")
+    ),
+    "a queue of 3 s, longer than the timer of EOF": Plant(
+        Transfer("cfdp", losing(*DATA, queue_ns=3 * 10**9), parameters=IMMEDIATE, advertised=FAST),
+        Transfer("cfdp", losing(*DATA), parameters=IMMEDIATE),
+        ("waiting", "sender", "closing"),
+    ),
+    **{
+        f"a rate that is advertised too low to {name}": Plant(
+            Transfer(name, advertised=SLOW), SOUND[name], ("waiting", "sender", "transfer")
+        )
+        for name in ("ltp", "cfdp", "norm", "saratoga")
+    },
+    **{
+        f"a return link of 8 kbit/s for {name}": Plant(
+            Transfer(name, SLOW_RETURN), SOUND[name], ("serialization", "receiver", "closing")
+        )
+        for name in ("ltp", "saratoga")
+    },
+}
+LOSSES = Transfer("cfdp", losing(("forward", 5, "any"), ("forward", 6, "any"), ("forward", 1, "cfdp.ack-finished")))
+"""Two packets of data are repaired in one round; the acknowledgement of the end is awaited for a timer."""
+SLOW_LINKS = Transfer("ltp", SLOW_RETURN, advertised=SLOW)
+ALONE = [LOSSES, SLOW_LINKS]
+ALL = list(SOUND.values()) + [each for plant in PLANTS.values() for each in (plant.planted, plant.without)] + ALONE
+
+
+class Runs:
+    """The runs of all transfers, which one plan performs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._transfers: list[Transfer] = []
+        for each in ALL:
+            if each not in self._transfers:
+                self._transfers.append(each)
+        self._folder, self._results = folder, folder / "results"
+        perform_plan(Start(self._plan(), self._results, "pytest"), lambda _plan, _done: lambda _event: None)
+
+    def _plan(self) -> Plan:
+        plans = [self._plan_of(f"t{number:02d}", each) for number, each in enumerate(self._transfers)]
+        whole = plans[0]
+        advertised = {
+            f"t{number:02d}": Advertised.model_validate(each.advertised)
+            for number, each in enumerate(self._transfers)
+            if each.advertised
+        }
+        return whole.model_copy(
+            update={
+                "sweep": whole.sweep.model_copy(update={"advertised": advertised}),
+                "implementations": {name: value for plan in plans for name, value in plan.implementations.items()},
+                "channels": {key: value for plan in plans for key, value in plan.channels.items()},
+                "batches": [
+                    Batch(index=index, seed=run.seed, runs=[run])
+                    for index, plan in enumerate(plans)
+                    for run in plan.runs
+                ],
+            }
+        )
+
+    def _plan_of(self, name: str, transfer: Transfer) -> Plan:
+        profile = with_defect(transfer.defect, self._folder, transfer.endpoint, transfer.parameters)
+        implementation = find_implementation(str(profile)).model_copy(update={"name": name})
+        return plan_over(name, implementation, {"channel": transfer.channel}, FILE_BYTES)
+
+    def directory(self, transfer: Transfer) -> Path:
+        """The directory of the run of a transfer."""
+        number = self._transfers.index(transfer)
+        (directory,) = (self._results / "runs").glob(f"t{number:02d}_*")
+        return directory
+
+    def path(self, transfer: Transfer) -> CriticalPath:
+        """The critical path of the run of a transfer."""
+        _, _, inspection = inspected_run(self.directory(transfer))
+        assert inspection.path is not None
+        return inspection.path
+
+    def costs(self, transfer: Transfer) -> Costs:
+        """What the causes of the time of a transfer cost."""
+        directory, path = self.directory(transfer), self.path(transfer)
+
+        def perform(plan: Plan, name: str) -> Path:
+            results = self._folder / "costs" / directory.name / name
+            perform_plan(Start(plan, results, "pytest"), lambda _plan, _done: lambda _event: None)
+            return results
+
+        return costs(directory, path, causes(path), perform)
+
+
+@pytest.fixture(scope="module")
+def runs(guest_kernel: Any, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    require(guest_kernel, "the virtual-time kernel")
+    return Runs(tmp_path_factory.mktemp("why"))
+
+
+def total_ns(found: list[Cause], which: tuple[str, str, str]) -> int:
+    return sum(cause.total_ns for cause in found if (cause.what, cause.host, cause.phase) == which)
+
+
+@pytest.mark.parametrize("name", ["ltp", "cfdp", "norm", "saratoga"])
+def test_a_transfer_without_a_plant_has_no_cause(runs: Runs, name: str) -> None:
+    assert causes(runs.path(SOUND[name])) == []
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_plant_is_the_first_cause_with_the_time_that_it_costs(runs: Runs, name: str) -> None:
+    plant = PLANTS[name]
+    planted, without = runs.path(plant.planted), runs.path(plant.without)
+    found = causes(planted)
+    cost_ns = total_ns(found, plant.first) - total_ns(causes(without), plant.first)
+
+    assert (found[0].what, found[0].host, found[0].phase) == plant.first
+    assert cost_ns == pytest.approx(planted.length_ns - without.length_ns, rel=0.02)
+
+
+def test_a_run_with_losses_healed_shows_what_they_cost(runs: Runs) -> None:
+    found = runs.costs(LOSSES)
+    path, without = runs.path(LOSSES), runs.path(CFDP)
+    healed = {tuple(loss.number for loss in each.losses): each for each in found.counterfactuals if each.losses}
+
+    assert found.problem == ""
+    assert healed[1, 2, 3].times.session_s == pytest.approx(without.length_ns / 1e9, abs=1e-4)
+    assert healed[3,].text == "the third loss (forward #205, ACK of Finished) healed"
+    assert healed[1, 2].cost_s + healed[3,].cost_s == pytest.approx(
+        (path.length_ns - without.length_ns) / 1e9, rel=1e-3
+    )
+    assert [tuple(loss.number for loss in change.losses) for change in found.least] == [(3,), (1, 2)]
+    assert found.least_cost_s == pytest.approx(found.above_bound_s, rel=0.01)
+    (shared,) = found.interactions
+    assert (shared.is_shared, [loss.number for loss in shared.losses]) == (True, [1, 2])
+
+
+def test_a_run_with_the_channels_own_rate_advertised_shows_what_the_other_one_cost(runs: Runs) -> None:
+    found = runs.costs(SLOW_LINKS)
+    by_kind = {(change.kind, change.direction): each for each in found.counterfactuals for change in each.changes}
+    own = runs.path(Transfer("ltp", SLOW_RETURN))
+
+    assert found.problem == ""
+    assert by_kind["advertised", None].times.session_s == pytest.approx(own.length_ns / 1e9, abs=1e-4)
+    assert [change.kind for change in found.least] == ["advertised"]
+    slow_return_ns = own.length_ns - runs.path(LTP).length_ns
+    assert by_kind["rate", "reverse"].cost_s == pytest.approx(slow_return_ns / 1e9, rel=0.02)
