@@ -57,7 +57,7 @@ from owlt.results.record import (
 )
 from owlt.results.recorded_runs import recorded_directories
 from owlt.results.repeat_rules import described, disturbance
-from owlt.results.waits import described_waits, read_run_waits
+from owlt.results.waits import TimedWait, described_waits, read_run_waits
 
 WORTH_A_PROCESS = 20
 """Runs per process; with fewer, starting the process takes longer than it saves."""
@@ -460,6 +460,7 @@ def case_of_run(directory: Path, dissectors: Dissectors | None = None) -> tuple[
         )
     for name in CAPTURES:
         require_plain(directory / name)
+    waits, timed_out = _timed_out(directory)
     return record, Case(
         session=Session.model_validate(record.session),
         dissector=(dissectors or {}).get(record.implementation) or _dissector(directory, record),
@@ -470,19 +471,21 @@ def case_of_run(directory: Path, dissectors: Dissectors | None = None) -> tuple[
         expected=expected_of(record),
         outcome=record.outcome.value,
         reason=record.reason,
-        beside=[*described(record.clock, record.machine_delay), *_refused(record), *_timed_out(directory)],
+        beside=[*described(record.clock, record.machine_delay), *_refused(record), *timed_out],
         faults=record.faults,
+        waits=waits,
         launched_at_ns=record.started_at_ns,
         prompt_ns=PROMPT_NS if record.clock == "exact" else PROMPT_BY_REAL_CLOCK_NS,
     )
 
 
-def _timed_out(directory: Path) -> list[tuple[str, str]]:
-    """The waits of the programs that timed out, as a name and a value; [] if none was recorded."""
+def _timed_out(directory: Path) -> tuple[Sequence[TimedWait], list[tuple[str, str]]]:
+    """The waits of the programs that timed out, and as a name and a value; nothing if none was recorded."""
     try:
-        return described_waits(read_run_waits(directory))
+        waits = read_run_waits(directory)
     except ReportError as problem:
-        return [("waits that timed out", f"not known: {problem}")]
+        return (), [("waits that timed out", f"not known: {problem}")]
+    return () if waits is None else waits.waits, described_waits(waits)
 
 
 def _refused(record: RunRecord) -> list[tuple[str, str]]:

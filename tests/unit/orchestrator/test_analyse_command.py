@@ -12,6 +12,7 @@ import pytest
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.run.analysis import case_of_run
 from owlt.results.record import Outcome, read_record, write_record
+from owlt.results.waits import WAITS_NAME, TimedWait, summarised, write_waits
 from tests.unit.captures.making import DATA, GOLDEN
 from tests.unit.orchestrator.analysing import RECEIVER, SENDER, analyse, run_of_owlt
 
@@ -123,3 +124,24 @@ def test_of_the_options_a_run_takes_only_another_dissector(tmp_path: Path) -> No
 
     assert "leave out all options but --implementation" in refusal(run, "--port", "udp/5")
     assert "implementation 'no-such': not found" in refusal(run, "--implementation", "no-such")
+
+
+def test_the_waits_of_a_run_are_those_of_its_case(tmp_path: Path) -> None:
+    run = run_of_owlt(tmp_path / "run", Outcome.COMPLETED)
+    wait = TimedWait("receiver", "ltp", "epoll_wait", begin_ns=1, length_ns=3_750_000_000)
+    write_waits(summarised([wait]), run)
+
+    case = case_of_run(run)[1]
+
+    assert case.waits == (wait,)
+    assert ("waits that timed out", "receiver: 1 wait of 3.75 s (epoll_wait)") in case.beside
+
+
+def test_damaged_waits_are_named_and_do_not_keep_a_run_from_its_analysis(tmp_path: Path) -> None:
+    run = run_of_owlt(tmp_path / "run", Outcome.COMPLETED)
+    (run / WAITS_NAME).write_text("{")
+
+    case = case_of_run(run)[1]
+
+    assert case.waits == ()
+    assert any(f"{WAITS_NAME}: damaged" in value for name, value in case.beside if name == "waits that timed out")
