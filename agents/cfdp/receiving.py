@@ -5,7 +5,10 @@ cfdp-py 0.7, and what is done about it here:
   fails the checksum, not having kept the EOF's: early data wait here while the metadata are requested;
 - once it waits for missing data or for ACK(Finished) it leaves a repeated EOF unanswered: answered here;
 - it takes PDUs after the end for a new transaction: they are not passed to it;
-- it waits a round trip more than it must for repeated data that were lost again: a pause ends the wait here;
+- it waits a round trip more than it must for repeated data that were lost again: a pause ends the wait here, also one
+  that is shorter than the NAK timer (setting nak_repeat);
+- it keeps any number of gaps: data that would open one too many are discarded here (setting max_gaps), as by an engine
+  whose list is full, so that all that follows the last gap is requested again;
 - it does not verify the checksum of a file that arrived without gaps: verified here, before it reports success;
 - it repeats its Finished PDU without end, and has no inactivity timer: limits here.
 """
@@ -141,7 +144,8 @@ class Receiving:
             return
         self._step(pdu)
         is_answer = now_s >= self._asked_at_s + self._settings.rtt_s
-        if isinstance(pdu, FileDataPdu) and self._engine.step == Step.WAITING_FOR_MISSING_DATA and is_answer:
+        can_pause = self._settings.repeats_nak_after_pause and is_answer
+        if isinstance(pdu, FileDataPdu) and self._engine.step == Step.WAITING_FOR_MISSING_DATA and can_pause:
             self._nak_timer().reset(timedelta(seconds=self._settings.gap_s))
 
     def _hear_before_transaction(self, pdu: GenericPduPacket, now_s: float) -> None:
@@ -168,7 +172,19 @@ class Receiving:
         self._outbox.add(request_metadata(self._early[0]))
         self._metadata_due_s = now_s + self._settings.nak_interval_s
 
+    def _has_room(self, data: FileDataPdu) -> bool:
+        """Whether the list of gaps has room for those that these data leave. After EOF, what follows the last gap is
+        one gap more."""
+        acked = self._engine._params.acked_params
+        gaps, begin, end = acked.lost_seg_tracker.lost_segments, data.offset, data.offset + len(data.file_data)
+        splits = any(start < begin and end < stop for start, stop in gaps)
+        is_after_eof = self._engine.step == Step.WAITING_FOR_MISSING_DATA
+        opens = begin > acked.last_end_offset and not is_after_eof
+        return not (splits or opens) or len(gaps) < self._settings.max_gaps + is_after_eof
+
     def _step(self, pdu: GenericPduPacket | None = None) -> None:
+        if self._settings.max_gaps and isinstance(pdu, FileDataPdu) and not self._has_room(pdu):
+            return
         # refused: an ACK of what was never sent, or data that fit no request
         with suppress(InvalidPduForDestHandler, ValueError):
             self._engine.state_machine(pdu)

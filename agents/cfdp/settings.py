@@ -133,6 +133,18 @@ class Settings(Timing):
     checksum: str = option("checksum of the file", default="crc32", choices=sorted(CHECKSUMS))
     closure: str = option("transaction closure in the Metadata PDU", default="on", choices=["on", "off"])
     transaction: int = option("number of the transaction", count, 0, sides=("send",))
+    max_gaps: int = option(
+        "gaps that the receiver keeps; what follows the last one is requested again; 0: no limit",
+        count,
+        0,
+        sides=("receive",),
+    )
+    nak_repeat: str = option(
+        "repeat a NAK once repeated data pause, or only when its timer expires",
+        default="pause",
+        choices=["pause", "timer"],
+        sides=("receive",),
+    )
     outages: str = option(
         "announced: SIGUSR1 suspends this side until SIGUSR2", default="silent", choices=["silent", "announced"]
     )
@@ -162,6 +174,11 @@ class Settings(Timing):
     def immediate_nak(self) -> bool:
         """Whether a gap is requested as soon as it is seen; otherwise after EOF."""
         return self.nak == "immediate"
+
+    @property
+    def repeats_nak_after_pause(self) -> bool:
+        """Whether a pause in the repeated data ends the wait for the rest of them; otherwise only the timer does."""
+        return self.nak_repeat == "pause"
 
     @property
     def with_crc(self) -> bool:

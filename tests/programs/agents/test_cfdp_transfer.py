@@ -4,12 +4,16 @@ import random
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from owlt.agents.cfdp.pdus import lengths_of, with_lengths
 from tests.programs.agents.cfdp_transfer import CFDP_PY, Transfer, assert_complete, everything, transfers
 from tests.programs.agents.conftest import Start
 from tests.programs.agents.relay import lose
+from tests.validation.gap_limit import transfer as simulation
+
+LOSS, SEED = 0.2, 34
 
 
 @pytest.fixture
@@ -337,6 +341,34 @@ def test_a_chosen_nak_timer_repeats_requests(transfer: Transfer) -> None:
 
     assert_complete(ending)
     assert ending.relay.seen["NAK"] == 4
+
+
+@pytest.mark.parametrize("most_gaps", [3, 10])
+def test_a_limit_of_gaps_repeats_as_many_packets_as_its_simulation(transfer: Transfer, most_gaps: int) -> None:
+    """With the same losses: those of the simulation's random numbers, in the order of the packets."""
+    simulated = simulation(120, LOSS, most_gaps, np.random.default_rng(SEED))
+    chances = np.random.default_rng(SEED).random(simulated.sent)
+
+    def rule(kind: str, number: int, pdu: bytes) -> list[bytes]:
+        return [] if kind == "Data" and chances[number - 1] < LOSS else [pdu]
+
+    ending = transfer(rule, size_bytes=120_000, receiver_options=("--max-gaps", most_gaps))
+
+    assert_complete(ending)
+    assert (ending.relay.seen["Data"], ending.relay.seen["NAK"]) == (simulated.sent, simulated.passes - 1)
+    assert simulated.sent > 120 / (1 - LOSS) + 20  # without a limit: those that were lost
+
+
+def test_a_nak_waits_for_its_timer_if_it_is_to_be_repeated_only_then(transfer: Transfer) -> None:
+    """Data 5 are lost twice, and data 10 once; with the default, the pause after data 10 repeats the NAK."""
+    slow, fast = (
+        transfer(
+            lose("Data", 5, 10, 31), "--rtt-s", 0, "--nak-timer-s", 2, receiver_options=("--nak-repeat", how)
+        ).fact("duration_s")
+        for how in ("timer", "pause")
+    )
+
+    assert slow > 2 > fast
 
 
 def test_a_receiver_that_gives_up_on_missing_data_says_so(transfer: Transfer) -> None:
