@@ -252,6 +252,8 @@ class Action(Value):
             return _ACTION_TEXTS["drop"]
         if self.hold_until_packet is not None:
             return _ACTION_TEXTS["hold_until_packet"].format(self.hold_until_packet.text)
+        if self.corrupt_bits:
+            return _ACTION_TEXTS["corrupt_bits"].format(", ".join(map(str, map(int, self.corrupt_bits))))
         ((key, value),) = self.model_dump(mode="json", by_alias=True, exclude_defaults=True).items()
         return _ACTION_TEXTS[key].format(value)
 

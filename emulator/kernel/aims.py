@@ -15,16 +15,16 @@ import struct
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from owlt.emulator.channel.aimed_fault import MOST_RULES
 from owlt.emulator.channel.packet_filter import ANY, compiled
-from owlt.emulator.kernel.bpf.loading import BpfError
+from owlt.emulator.kernel.bpf.classic import as_classifier
+from owlt.emulator.kernel.bpf.loading import BpfError, Classifier
 from owlt.emulator.kernel.bpf_stages import ProgramStage
-from owlt.emulator.kernel.kernel_requests import AIMS, FIRST_CLASS, clsact, silence
-from owlt.emulator.kernel.ports import EGRESS_FILTERS, OUR_FILTER
-from owlt.emulator.kernel.rtnetlink import IPRoute, sched_bpf, tcmsg
+from owlt.emulator.kernel.kernel_requests import AIMS, FIRST_CLASS, add_program, clsact, silence
+from owlt.emulator.kernel.ports import EGRESS_FILTERS
+from owlt.emulator.kernel.rtnetlink import IPRoute
 from owlt.inputs.mistake import Invalid
 
 TAP_PREFIX = "owlt-tap"
@@ -36,27 +36,6 @@ _TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x4004_54CA, 0x0002, 0x1000  # linux/if_tun.h
 _TAP_MTU_BYTES = 65_521
 _TAP_QUEUE_PACKETS = 10_000
 _SO_MARK = 36  # asm-generic/socket.h
-
-
-class _Options(sched_bpf.options):  # type: ignore[misc]
-    """pyroute2's options of a BPF filter, with the instructions of a classic program."""
-
-    nla_map = tuple(
-        (name, {"TCA_BPF_OPS": "cdata", "TCA_BPF_OPS_LEN": "uint16"}.get(name, kind))
-        for name, kind in sched_bpf.options.nla_map
-    )
-
-
-def _parameters(given: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = sched_bpf.get_parameters(given)
-    if code := given.get("instructions"):
-        found["attrs"] += [["TCA_BPF_OPS_LEN", len(code) // 8], ["TCA_BPF_OPS", code]]
-    return found
-
-
-tcmsg.plugins["bpf"] = SimpleNamespace(
-    options=_Options, get_parameters=_parameters, fix_request=sched_bpf.fix_request, parent=sched_bpf.parent
-)
 
 
 @dataclass(frozen=True)
@@ -159,17 +138,9 @@ class AimStage(ProgramStage):
         """Let all frames that leave an interface pass the filters of the classes, then the program."""
         with clsact(netlink, index):
             for number, code in enumerate(classes):
-                action = {"kind": "bpf", "fd": self._object.program(f"class_{number}"), "action": "unspec"}
-                netlink.tc(
-                    "add-filter",
-                    "bpf",
-                    index=index,
-                    parent=EGRESS_FILTERS,
-                    handle=OUR_FILTER,
-                    prio=FIRST_CLASS + number,
-                    instructions=code,
-                    action=action | {"name": f"owlt-class-{number}"},
-                )
+                with Classifier(as_classifier(code, 1 << number)) as loaded:
+                    name, priority = f"owlt-class-{number}", FIRST_CLASS + number
+                    add_program(netlink, index, self._parent, loaded.program, name, priority, decides=False)
             self.attach(netlink, index, AIMS)
 
     def start(self, number: int, from_ns: int, until_ns: int = _NEVER) -> None:

@@ -86,8 +86,11 @@ def add_redirect(netlink: IPRoute, entrance: int, device: int) -> None:
     )
 
 
-def add_program(netlink: IPRoute, index: int, parent: int, program: int, name: str, priority: int = PROGRAM) -> None:
-    """Attach an eBPF program as a filter (direct action) of an interface with a clsact qdisc."""
+def add_program(
+    netlink: IPRoute, index: int, parent: int, program: int, name: str, priority: int = PROGRAM, decides: bool = True
+) -> None:
+    """Attach an eBPF program as a filter of an interface with a clsact qdisc. It decides what happens to the packet
+    (direct action), or it only looks at it: then it has to return 0, and the next filter follows."""
     netlink.tc(
         "add-filter",
         "bpf",
@@ -97,7 +100,7 @@ def add_program(netlink: IPRoute, index: int, parent: int, program: int, name: s
         prio=priority,
         fd=program,
         name=name,
-        direct_action=True,
+        **({"direct_action": True} if decides else {}),
     )
 
 

@@ -29,9 +29,8 @@ with _front_left_out("pyroute2"):
     from pyroute2.netlink import nla
     from pyroute2.netlink.exceptions import NetlinkError
     from pyroute2.netlink.rtnl import tcmsg
-    from pyroute2.netlink.rtnl.tcmsg import sched_bpf
 
-__all__ = ["IPRoute", "NetlinkError", "nla", "open_rtnetlink", "sched_bpf", "tcmsg"]
+__all__ = ["IPRoute", "NetlinkError", "nla", "open_rtnetlink", "tcmsg"]
 
 
 def open_rtnetlink() -> IPRoute:

@@ -159,7 +159,13 @@ class Restart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=as_left_out)
 
     side: Annotated[Literal["sender", "receiver"], Field(description="whose program is killed and started again")]
-    at: Annotated[Delay, Field(description="when it is killed, from the launch of the run, with its unit")]
+    at: Annotated[
+        Delay,
+        Field(
+            description="when it is killed, from the launch of the run, with its unit; at the earliest when both "
+            "programs have been started"
+        ),
+    ]
     after: Annotated[Delay, Field(description="how long after that it is started again, with its unit")]
 
 

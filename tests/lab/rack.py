@@ -213,7 +213,8 @@ mount -t tmpfs -o mode=755 tmpfs dev
 for node in null:3 zero:5 full:7 random:8 urandom:9; do mknod -m 666 "dev/${node%:*}" c 1 "${node#*:}"; done
 mknod -m 666 dev/tty c 5 0
 mknod -m 600 dev/kmsg c 1 11
-mkdir dev/pts dev/shm
+mkdir dev/pts dev/shm dev/net
+mknod -m 666 dev/net/tun c 10 200
 mount -t devpts -o newinstance,ptmxmode=666,mode=620 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd

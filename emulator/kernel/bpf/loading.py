@@ -70,6 +70,8 @@ _F_LOCK = 4
 _ANY = 0
 _FIRST = ctypes.c_uint32(0)
 _WARNING = 0
+_SCHED_CLS = 3  # BPF_PROG_TYPE_SCHED_CLS
+_INSTRUCTION_BYTES = 8
 _LONGEST_MESSAGE = 65536
 _END_OF_LOG = "-- END PROG LOAD LOG --"
 _messages = threading.local()
@@ -169,6 +171,28 @@ class BpfObject:
         reason = _reason(_texts())
         _messages.texts = []
         return f"eBPF program {self._name}: {what}: {os.strerror(code)}{reason}" + (f"; next: {step}" if step else "")
+
+
+class Classifier:
+    """A program for filters of queueing disciplines, given by its instructions. A filter keeps it when it is closed."""
+
+    def __init__(self, instructions: bytes) -> None:
+        """Load it into the kernel. Raises BpfError."""
+        library = libbpf()
+        count = ctypes.c_size_t(len(instructions) // _INSTRUCTION_BYTES)
+        descriptor = library.bpf_prog_load(_SCHED_CLS, None, b"Dual MIT/GPL", instructions, count, None)
+        if descriptor < 0:
+            _messages.texts = []
+            raise BpfError(f"eBPF program of a class of packets: load: {os.strerror(-descriptor)}")
+        self.program = int(descriptor)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release the program."""
+        os.close(self.program)
 
 
 def _reason(messages: list[str]) -> str:

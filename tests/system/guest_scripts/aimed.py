@@ -1,5 +1,5 @@
 """Sends numbered packets through a channel with aimed faults, a case for each action; each has its captures in a folder
-of its name. Tells what the emulator reported, and what `tc` counted for each filter.
+of its name. Tells what the emulator reported.
 """
 
 import json
@@ -27,7 +27,6 @@ def case(name: str, *faults: dict[str, Any], count: int = COUNT, **more: Any) ->
         "described": emulator.describe().to_wire(),
         "status": emulator.faults_status(),
         "statistics": emulator.statistics(),
-        "filters": three_hosts.run("tc -n emulator -s filter show dev to-receiver egress"),
     }
 
 

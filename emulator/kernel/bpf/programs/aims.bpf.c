@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * Aimed faults, at the way out of an interface (clsact egress) before errors and delay. Filters of classic BPF, one for
- * each class of packets, come first; each has one of the actions `class_N`, which notes the class in the packet's mark.
+ * Aimed faults, at the way out of an interface (clsact egress) before errors and delay. A filter for each class of
+ * packets comes first, which notes the class in the packet's mark (../classic.py).
  * `aims` counts the packets of each rule's class, and gives those that a rule hits to the emulator, through a tap,
  * with a header that says which rule and which occurrence it was. What becomes of a packet is decided there. A packet
  * that the emulator sends has the mark INJECTED and passes.
@@ -137,30 +137,5 @@ int aims(struct __sk_buff *skb)
     }
     return bpf_redirect(tap, 0);
 }
-
-#define CLASS(number)                                                                                                  \
-    SEC("action")                                                                                                      \
-    int class_##number(struct __sk_buff *skb)                                                                          \
-    {                                                                                                                  \
-        skb->mark |= 1u << number;                                                                                     \
-        return TC_ACT_UNSPEC;                                                                                          \
-    }
-
-CLASS(0)
-CLASS(1)
-CLASS(2)
-CLASS(3)
-CLASS(4)
-CLASS(5)
-CLASS(6)
-CLASS(7)
-CLASS(8)
-CLASS(9)
-CLASS(10)
-CLASS(11)
-CLASS(12)
-CLASS(13)
-CLASS(14)
-CLASS(15)
 
 char _license[] SEC("license") = "Dual MIT/GPL";
