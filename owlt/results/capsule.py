@@ -29,13 +29,15 @@ TOP = "capsule/"
 """The directory in the archive, so that it can also be unpacked by hand."""
 PROGRAMS = "programs"
 
-MOST_ARCHIVE_BYTES = 1 << 30
+MOST_ARCHIVE_BYTES = 256 << 20
 MOST_ENTRIES = 50_000
 MOST_LIST_BYTES = 16 << 20
 """The largest list of entries, which is read as a whole."""
 MOST_MANIFEST_BYTES = 16 << 20
+MOST_UNPACKED_BYTES = 2 << 30
 MOST_FREE_BYTES, MOST_EXPANSION = 64 << 20, 50
-"""The unpacked files may have this many bytes, and this many times the bytes of the archive in addition."""
+"""The unpacked files may also have no more than this many bytes and, in addition, this many times those of the
+archive."""
 LONGEST_NAME = 1_000
 _BLOCK_BYTES = 1 << 20
 
@@ -60,7 +62,7 @@ class Content(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    size_bytes: Annotated[int, Field(ge=0, le=MOST_ARCHIVE_BYTES)]
+    size_bytes: Annotated[int, Field(ge=0, le=MOST_UNPACKED_BYTES)]
     sha256: Digest
 
 
@@ -90,7 +92,8 @@ class BrokenCapsule(OwltError):
 def write_capsule(path: Path, manifest: Manifest, files: Mapping[str, bytes | Path]) -> Manifest:
     """Write a capsule of these files, by their names below `capsule/`. Returns the manifest with `files` filled in.
 
-    The same manifest and files give the same bytes. Raises ValueError for a name that `unpack` would refuse, OSError.
+    The same manifest and files give the same bytes. Raises ValueError for a name that `unpack` would refuse, OwltError
+    for files that are too large for it, OSError.
     """
     contents = {name: _content(files[name]) for name in sorted(files)}
     if unknown := [name for name in contents if name == MANIFEST_NAME or not is_known(name)]:
@@ -102,8 +105,21 @@ def write_capsule(path: Path, manifest: Manifest, files: Mapping[str, bytes | Pa
         target.writestr(_entry(MANIFEST_NAME), text, ZIP_DEFLATED, 9)
         for name in contents:
             target.writestr(_entry(name), _bytes(files[name]), ZIP_DEFLATED, 9)
+    archive_bytes = archive.tell()
+    _require_moderate(sum(each.size_bytes for each in contents.values()), archive_bytes, len(contents))
     write_whole(path, archive.getvalue())
     return manifest
+
+
+def _require_moderate(unpacked_bytes: int, archive_bytes: int, count: int) -> None:
+    if archive_bytes > MOST_ARCHIVE_BYTES or unpacked_bytes > _most_bytes(archive_bytes) or count >= MOST_ENTRIES:
+        problem = f"the capsule would have {count:,} files of {unpacked_bytes:,} bytes, compressed {archive_bytes:,}"
+        expected = f"at most {MOST_ENTRIES:,} files of {_most_bytes(archive_bytes):,} bytes, {MOST_ARCHIVE_BYTES:,}"
+        raise OwltError(Mistake(problem, expected, "repeat the problem with a shorter transfer, or leave out programs"))
+
+
+def _most_bytes(archive_bytes: int) -> int:
+    return min(MOST_UNPACKED_BYTES, MOST_FREE_BYTES + MOST_EXPANSION * archive_bytes)
 
 
 def is_known(name: str) -> bool:
@@ -164,7 +180,7 @@ def _unpacked(archive: ZipFile, archive_bytes: int, directory: Path) -> Manifest
         if name in entries:
             raise _refused(name, "is there twice", "each name once")
         entries[name] = entry
-    most_bytes = MOST_FREE_BYTES + MOST_EXPANSION * archive_bytes
+    most_bytes = _most_bytes(archive_bytes)
     if (total := sum(entry.file_size for entry in entries.values())) > most_bytes:
         raise _refused("all files", f"{total:,} bytes unpacked", f"at most {most_bytes:,}")
     if MANIFEST_NAME not in entries or entries[MANIFEST_NAME].file_size > MOST_MANIFEST_BYTES:

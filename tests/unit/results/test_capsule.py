@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owlt.inputs.mistake import OwltError
 from owlt.results import capsule
 from owlt.results.capsule import BrokenCapsule, Manifest, is_known, unpack, write_capsule
 
@@ -192,6 +193,15 @@ def test_an_archive_that_expands_beyond_all_measure_is_refused(path: Path, monke
     monkeypatch.setattr(capsule, "MOST_EXPANSION", 1)
 
     assert re.search(r"all files: 11,\d+ bytes unpacked, expected at most 2,\d+", refusal(path))
+
+
+def test_what_could_not_be_unpacked_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capsule, "MOST_ARCHIVE_BYTES", 100)
+
+    with pytest.raises(OwltError, match=r"the capsule would have 5 files .* a shorter transfer"):
+        write_capsule(tmp_path / "it.zip", MANIFEST, FILES)
+
+    assert not (tmp_path / "it.zip").exists()
 
 
 def test_a_list_with_too_many_entries_is_refused_before_it_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
