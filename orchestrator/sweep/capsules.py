@@ -132,6 +132,7 @@ def _sweep_of(sweep: Sweep, run: Run) -> Sweep:
             "parameters": {},
             "advertised": {name: each for name, each in sweep.advertised.items() if name == base},
             "restarts": {name: each for name, each in sweep.restarts.items() if name == point.channel_name},
+            "skipped_waits": {name: each for name, each in sweep.skipped_waits.items() if name == point.channel_name},
             **{key: [] for key in ("together", "exclude", "include", "assertions")},
             "pairs": None,
             "baseline": None,

@@ -69,6 +69,7 @@ from owlt.reports.sessions.session_figures import Drawn
 from owlt.reports.units import axis_text, delay_text, listed, number_text, probability_text, rate_text, size_text
 from owlt.results.files import SAMPLES_NAME
 from owlt.results.judgements import known_failure
+from owlt.results.waits import WAITS_NAME
 
 MOST_REGIONS = 12
 """The most regions of an answer in words; the map has all of them."""
@@ -89,7 +90,7 @@ CLOCKS = {
     "real": "wall clock",
 }
 FILES = {
-    "record": ("record.json",),
+    "record": ("record.json", WAITS_NAME),
     "summary": ("summary.json",),
     "protocol": ("protocol.json",),
     "sender": ("sender.out", "sender.err", "sender.pcap", SAMPLES_NAME),

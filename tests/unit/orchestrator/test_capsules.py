@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from owlt.captures.accounting.cutting import is_cut
 from owlt.captures.accounting.derived_files import CAPTURES, digest_of_file
 from owlt.captures.accounting.summary import load_summary
+from owlt.inputs.sweep import Restart
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.commands.replay import difference_behind, machine_differences
 from owlt.orchestrator.errors import Missing, OwltError
@@ -84,6 +85,15 @@ def test_what_is_sent_in_the_run_is_as_it_was_planned(tmp_path: Path, home: Path
 
     assert as_sent(again, run.name) == as_sent(plan, run.name)
     assert any("paths are written as <home>" in note for note in capsule_of(run, tmp_path / "b.zip").notes)
+
+
+def test_what_concerns_the_runs_over_another_channel_is_left_out(tmp_path: Path) -> None:
+    plan = small_plan("exact", certify=True)
+    others = {"restarts": {"other": Restart(side="sender", at="1 s", after="1 s")}, "skipped_waits": {"other": []}}
+    planned = plan.model_copy(update={"sweep": plan.sweep.model_copy(update=others)})
+    again = read_plan(unpacked(run_with_losses(tmp_path / "results", False, planned), tmp_path)[0].parent.parent)
+
+    assert (again.sweep.restarts, again.sweep.skipped_waits) == ({}, {})
 
 
 def as_sent(plan: Plan, run_id: str) -> list[object]:
