@@ -50,7 +50,8 @@ HARMLESS_RTTS, ROUND_RTTS = 0.01, 0.5
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """A run with some changes: its times, and how much longer session and delivery take without the changes.
+    """A run with some changes: its times, and how much longer it takes from the launch to the last packet, and to the
+    delivery, without the changes.
 
     `delivery_cost_s` is None if a file was not delivered. `displaced` losses hit other packets than in the recorded
     run, or none, although those that they hit there are sent. `run` is its directory.
@@ -75,8 +76,8 @@ class Counterfactual:
 
     @property
     def is_of_transfer(self) -> bool:
-        """Whether it changes losses or advertised values, and leaves the channel's rates and delays as they are."""
-        return all(change.kind in ("losses", "advertised") for change in self.changes)
+        """Whether it changes losses, timers or advertised values, not the channel's rates and delays."""
+        return all(change.kind in ("losses", "advertised", "timer") for change in self.changes)
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ class Trials:
         return Counterfactual(
             self._changes[key],
             trial.times,
-            base.session_s - trial.times.session_s,
+            base.ended_s - trial.times.ended_s,
             None if both[0] is None or both[1] is None else both[0] - both[1],
             sum(trial.places.get(loss) != place for loss, place in trial.correct.items()),
             trial.run,
@@ -253,8 +254,9 @@ def _is_same(before: float | None, after: float | None) -> bool:
 
 
 def greedy_order(found: Sequence[Counterfactual], harmless_s: float) -> Changes:
-    """The changes in the order in which they are put together: of those that heal losses or change advertised values,
-    the largest cost first, and of about equal ones that with the fewest losses; none that adds nothing."""
+    """The changes in the order in which they are put together: of those that heal losses, end waits or change
+    advertised values, the largest cost first, and of about equal ones that with the fewest losses; none that adds
+    nothing."""
     costly = [each for each in found if each.is_of_transfer and each.cost_s > harmless_s]
     costly = [each for each in costly if not _is_sum(each, costly)]
     costly.sort(key=lambda each: (-round(each.cost_s / harmless_s) if harmless_s else -each.cost_s, len(each.losses)))

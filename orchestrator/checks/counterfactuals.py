@@ -30,6 +30,7 @@ from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
 from owlt.inputs.mistake import Place as InFile
 from owlt.inputs.quantities import format_delay, format_rate, format_rate_or_unlimited
+from owlt.inputs.sweep import SkippedWaits
 from owlt.orchestrator.checks.fault_cases import DIRECTIONS, HOST_OF, Direction, Hit, Place, aimed_at
 from owlt.orchestrator.checks.shrinking import without_random_effects
 from owlt.orchestrator.errors import OwltError
@@ -38,10 +39,11 @@ from owlt.orchestrator.planning.run_channel import channel_key, with_links
 from owlt.orchestrator.run.analysis import case_of_run, links_of
 from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import results_root
+from owlt.results.waits import TimedWait
 
-Kind = Literal["losses", "delay", "rate", "advertised"]
-"""What is changed: losses are healed, a delay is halved, a rate is unlimited, or the implementation gets the channel's
-rate and delay instead of other ones."""
+Kind = Literal["losses", "delay", "rate", "advertised", "timer"]
+"""What is changed: losses are healed, a delay is halved, a rate is unlimited, the implementation gets the channel's own
+rate and delay, or waits for a timer end at once."""
 FEW_LOSSES = 4
 """So many losses of one cause are also healed one by one."""
 MOST_SINGLE = 8
@@ -50,6 +52,10 @@ _DIRECTION_OF = {host: direction for direction, host in HOST_OF.items()}
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _NAMED = 3
 """The most losses of a change that are named one by one."""
+MOST_WAITS = 64
+"""The most waits that end at once in a run (`SkippedWaits`)."""
+_EARLIER_NS, _LATER_NS = 1000, 1000
+"""How long before and after the beginning of a wait its window begins and ends: clocks have a resolution of 256 ns."""
 _OF_A_RATE = ("rate_bps", "queue_packets", "queue_bytes", "queue_ns", "queue_bdp", "ecn_marking")
 """The fields of a link that a link without a rate limit does not have."""
 
@@ -87,13 +93,14 @@ class Loss:
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is changed in a run: these losses are healed, or the link of a direction or the advertised values
-    are other ones."""
+    """One thing that is changed in a run: these losses are healed, these waits end at once, or the link of a direction
+    or the advertised values are other ones."""
 
     kind: Kind
     text: str
     losses: tuple[Loss, ...] = ()
     direction: Direction | None = None
+    waits: tuple[TimedWait, ...] = ()
 
 
 Changes = tuple[Change, ...]
@@ -104,9 +111,11 @@ Places = Mapping[Loss, Place]
 
 @dataclass(frozen=True)
 class Times:
-    """From the launch of a run until the receiver had the file, None: never, and from its first packet to its last."""
+    """From the launch of a run until the receiver had the file, None: never, and until its last packet; and from its
+    first packet to its last."""
 
     delivered_s: float | None
+    ended_s: float
     session_s: float
 
 
@@ -125,6 +134,7 @@ class Base:
     plan: Plan
     run: Run
     channel: ChannelSpec
+    launched_ns: int
     sent: Mapping[Place, LinkPacket]
     losses: tuple[Loss, ...]
     times: Times
@@ -149,8 +159,9 @@ def base_of(directory: Path, rungs: Sequence[Rung]) -> Base:
         raise _not_exact(directory, f"its channel has effects that cannot be aimed as losses can: {', '.join(random)}")
     faults = tuple(fault for fault in channel.faults if not fault.action.drop)
     channel = without_random_effects(channel).model_copy(update={"faults": faults})
+    run = run.model_copy(update={"seed": record.seed})
     sent = packets_on_link(rungs)
-    return Base(plan, run.model_copy(update={"seed": record.seed}), channel, sent, losses_among(sent, rungs), times)
+    return Base(plan, run, channel, record.started_at_ns or 0, sent, losses_among(sent, rungs), times)
 
 
 def _not_exact(directory: Path, problem: str) -> OwltError:
@@ -203,7 +214,9 @@ def times_of(directory: Path) -> Times | None:
     record, summary = read_record(directory), load_summary(directory)
     if summary is None or summary.first_packet_ns is None or summary.last_packet_ns is None:
         return None
-    return Times(_delivered_s(record), (summary.last_packet_ns - summary.first_packet_ns) / 1e9)
+    first_ns, last_ns = summary.first_packet_ns, summary.last_packet_ns
+    ended_ns = last_ns - (first_ns if record.started_at_ns is None else record.started_at_ns)
+    return Times(_delivered_s(record), ended_ns / 1e9, (last_ns - first_ns) / 1e9)
 
 
 def _delivered_s(record: RunRecord) -> float | None:
@@ -214,7 +227,7 @@ def _delivered_s(record: RunRecord) -> float | None:
 
 def changes_of(base: Base, causes: Sequence[Cause]) -> list[Change]:
     """The changes to try one by one: the losses that a cause names, together and, if they are few, alone; all others;
-    then those of the channel and of the advertised values."""
+    then the timers of causes, and those of the channel and of the advertised values."""
     by_rung = {loss.rung: loss for loss in base.losses}
     sets: list[tuple[Loss, ...]] = []
     for cause in causes:
@@ -226,6 +239,7 @@ def changes_of(base: Base, causes: Sequence[Cause]) -> list[Change]:
     wanted = [each for each in dict.fromkeys([*singles, *sets, *others, base.losses]) if each]
     return [
         *(Change("losses", _healed_text(each, len(base.losses)), each) for each in wanted),
+        *_changes_of_timers(causes),
         *_changes_of_links(base),
         *_changes_of_advertised(base),
     ]
@@ -239,6 +253,15 @@ def _healed_text(losses: Sequence[Loss], of: int) -> str:
     if len(losses) <= _NAMED:
         return f"{which} losses ({'; '.join(loss.text for loss in losses)}) healed"
     return f"{which} losses ({', '.join(dict.fromkeys(loss.name for loss in losses))}) healed"
+
+
+def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
+    for cause in causes:
+        waits = tuple(dict.fromkeys(part.timer for part in cause.parts if part.timer))
+        if cause.what == "timer" and 0 < len(waits) <= MOST_WAITS:
+            which = f"{len(waits)} timers" if len(waits) > 1 else "the timer"
+            which += f" of {format_delay(round(waits[0].length_ns, -5))} in the {cause.host}"
+            yield Change("timer", f"{which}, before {cause.message}, expired at once", waits=waits)
 
 
 def _changes_of_links(base: Base) -> Iterator[Change]:
@@ -338,19 +361,40 @@ def _changed(change: Change, direction: str, link: LinkSpec) -> LinkSpec:
     return link.model_copy(update={name: LinkSpec.model_fields[name].default for name in _OF_A_RATE})
 
 
+def _windows(base: Base, changes: Changes) -> list[SkippedWaits]:
+    """The windows in which the waits begin that end at once."""
+    windows = []
+    for wait in (wait for change in changes for wait in change.waits):
+        begin_ns = wait.begin_ns - base.launched_ns
+        edges = {"after": f"{max(begin_ns - _EARLIER_NS, 0)} ns", "before": f"{begin_ns + _LATER_NS} ns"}
+        windows.append(SkippedWaits.model_validate({"side": wait.host, **edges}))
+    return windows
+
+
 def plan_of(base: Base, variants: Sequence[tuple[Changes, Places]]) -> Plan:
     """The plan of the run once with each set of changes, with the run's own seed and names of the same length: programs
     see them in paths. What the implementation is given of the channel is what it was given. Raises OwltError.
     """
-    runs, channels = [], {}
+    runs, channels, names = [], {}, []
     for number, (changes, places) in enumerate(variants):
         channel = channel_with(base, changes, places)
-        key = channel_key(channel)
+        key, name = channel_key(channel), f"{base.run.run_id[:-2]}{number:02d}"
         channels[key] = channel.model_copy(update={"faults": ()})
-        values = {"run_id": f"{base.run.run_id[:-2]}{number:02d}", "channel_key": key}
-        runs.append(base.run.model_copy(update={**values, "faults": channel.to_wire().get("faults", [])}))
-    of_sweep = {"certify": False, "keep_captures": "headers", "quarantine_after": 0, "repetitions": 1}
-    of_sweep |= {"baseline": None, "assertions": []}
+        names.append(name)
+        values = {"run_id": name, "channel_key": key, "faults": channel.to_wire().get("faults", [])}
+        values["permutation"] = base.run.permutation.model_copy(update={"channel_name": name})
+        runs.append(base.run.model_copy(update=values))
+    restart = base.plan.sweep.restarts.get(base.run.permutation.channel_name)
+    of_sweep: dict[str, object] = {
+        "restarts": dict.fromkeys(names, restart) if restart else {},
+        "skipped_waits": {
+            name: windows
+            for name, (changes, _) in zip(names, variants, strict=True)
+            if (windows := _windows(base, changes))
+        },
+        **{"certify": False, "keep_captures": "headers", "quarantine_after": 0, "repetitions": 1},
+        **{"baseline": None, "assertions": []},
+    }
     return base.plan.model_copy(
         update={
             "sweep": base.plan.sweep.model_copy(update=of_sweep),

@@ -122,6 +122,7 @@ PLANTS = {
 LOSSES = Transfer("cfdp", losing(("forward", 5, "any"), ("forward", 6, "any"), ("forward", 1, "cfdp.ack-finished")))
 """Two packets of data are repaired in one round; the acknowledgement of the end is awaited for a timer."""
 SLOW_LINKS = Transfer("ltp", SLOW_RETURN, advertised=SLOW)
+AGGREGATED = PLANTS["a timer of 1 s that waits for more data"]
 ALONE = [LOSSES, SLOW_LINKS]
 ALL = list(SOUND.values()) + [each for plant in PLANTS.values() for each in (plant.planted, plant.without)] + ALONE
 
@@ -193,8 +194,18 @@ def runs(guest_kernel: Any, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(tmp_path_factory.mktemp("why"))
 
 
+def kind_of(cause: Cause) -> tuple[str, str, str]:
+    """What took the time, of whom and when; a wait with a known timer is a wait."""
+    return "waiting" if cause.what == "timer" else cause.what, cause.host, cause.phase
+
+
 def total_ns(found: list[Cause], which: tuple[str, str, str]) -> int:
-    return sum(cause.total_ns for cause in found if (cause.what, cause.host, cause.phase) == which)
+    return sum(cause.total_ns for cause in found if kind_of(cause) == which)
+
+
+def length_ns(path: CriticalPath) -> int:
+    """The session's time, and that before it if its start was late."""
+    return path.length_ns + (path.late_start.length_ns if path.late_start else 0)
 
 
 @pytest.mark.parametrize("name", ["ltp", "cfdp", "norm", "saratoga"])
@@ -209,8 +220,8 @@ def test_a_plant_is_the_first_cause_with_the_time_that_it_costs(runs: Runs, name
     found = causes(planted)
     cost_ns = total_ns(found, plant.first) - total_ns(causes(without), plant.first)
 
-    assert (found[0].what, found[0].host, found[0].phase) == plant.first
-    assert cost_ns == pytest.approx(planted.length_ns - without.length_ns, rel=0.02)
+    assert kind_of(found[0]) == plant.first
+    assert cost_ns == pytest.approx(length_ns(planted) - length_ns(without), rel=0.02)
 
 
 def test_a_run_with_losses_healed_shows_what_they_cost(runs: Runs) -> None:
@@ -240,3 +251,14 @@ def test_a_run_with_the_channels_own_rate_advertised_shows_what_the_other_one_co
     assert [change.kind for change in found.least] == ["advertised"]
     slow_return_ns = own.length_ns - runs.path(LTP).length_ns
     assert by_kind["rate", "reverse"].cost_s == pytest.approx(slow_return_ns / 1e9, rel=0.02)
+
+
+def test_a_run_whose_timer_expires_at_once_shows_what_the_timer_cost(runs: Runs) -> None:
+    found = runs.costs(AGGREGATED.planted)
+    timers = [each for each in found.counterfactuals if each.changes[0].kind == "timer"]
+    truth_ns = runs.path(AGGREGATED.planted).length_ns - runs.path(AGGREGATED.without).length_ns
+
+    assert found.problem == ""
+    assert found.least == timers[0].changes
+    assert timers[0].text == "the timer of 1 s in the sender, before red data, expired at once"
+    assert timers[0].cost_s == pytest.approx(truth_ns / 1e9, rel=0.02)

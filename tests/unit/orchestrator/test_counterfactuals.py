@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from owlt.captures.inspection.causes import Cause
+from owlt.captures.inspection.critical_path import Part
 from owlt.captures.protocols.ladder import Rung
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.inputs.sweep import Advertised
@@ -26,10 +27,12 @@ from owlt.orchestrator.checks.counterfactuals import (
 from owlt.orchestrator.checks.fault_cases import Place, plan_over
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.results.waits import TimedWait
 from tests.unit.captures.test_critical_path import file_of, rung
 
 LINK = LinkSpec(delay_ns=250_000_000, rate_bps=1_000_000, queue_bytes=30_000)
 CHANNEL = ChannelSpec(forward=LINK, reverse=LINK)
+LAUNCHED_NS = 5_000_000_000
 
 
 def base_of(rungs: list[Rung], advertised: Advertised | None = None) -> Base:
@@ -38,7 +41,7 @@ def base_of(rungs: list[Rung], advertised: Advertised | None = None) -> Base:
     if advertised:
         plan = plan.model_copy(update={"sweep": plan.sweep.model_copy(update={"advertised": {"ltp": advertised}})})
     sent = packets_on_link(rungs)
-    return Base(plan, plan.runs[0], CHANNEL, sent, losses_among(sent, rungs), Times(3.0, 3.0))
+    return Base(plan, plan.runs[0], CHANNEL, LAUNCHED_NS, sent, losses_among(sent, rungs), Times(3.0, 3.0, 3.0))
 
 
 def with_losses() -> list[Rung]:
@@ -155,9 +158,27 @@ def test_the_remaining_losses_are_faults_of_the_run() -> None:
     ]
 
 
+def test_a_wait_for_a_timer_ends_at_once_in_a_window_around_its_beginning() -> None:
+    wait = TimedWait("receiver", "program", "poll", LAUNCHED_NS + 7_000_000, 1_000_000_000)
+    part = Part(wait.begin_ns, wait.end_ns, "timer", "receiver", 2, timer=wait)
+    base = base_of(with_losses())
+    (change,) = [
+        each
+        for each in changes_of(base, [Cause("timer", "receiver", "closing", "Finished", 1, 1, (part, part))])
+        if each.kind == "timer"
+    ]
+    plan = plan_of(base, [((), {}), ((change,), {})])
+
+    assert change.text == "the timer of 1 s in the receiver, before Finished, expired at once"
+    (name,) = plan.sweep.skipped_waits
+    assert name == plan.runs[1].permutation.channel_name != plan.runs[0].permutation.channel_name
+    (window,) = plan.sweep.skipped_waits[name]
+    assert (window.side, window.after, window.before) == ("receiver", 6_999_000, 7_001_000)
+
+
 def healed(cost_s: float, *losses: Loss) -> Counterfactual:
     change = Change("losses", str([loss.number for loss in losses]), losses)
-    return Counterfactual((change,), Times(1.0, 3.0 - cost_s), cost_s, cost_s, 0, Path("run"))
+    return Counterfactual((change,), Times(1.0, 3.0 - cost_s, 3.0 - cost_s), cost_s, cost_s, 0, Path("run"))
 
 
 ONE, TWO, THREE, FOUR = base_of(with_losses()).losses
