@@ -45,7 +45,7 @@ def why(
     guests: Guests = None,
     as_json: Json = False,
 ) -> None:
-    """Explain where the time of a transfer went, or of all runs of a sweep.
+    """Explain where the time of a run or of a sweep went.
 
     The session's time is the sum of the parts of its critical path: what the next packet waited for at each moment. The
     causes are printed with the largest first. On the clock exact the run is then performed again, in results/why/NAME,
