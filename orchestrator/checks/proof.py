@@ -18,6 +18,9 @@ from owlt.orchestrator.planning.plan import Plan
 from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import run_directory
 
+UNDECIDED = (Outcome.ABORTED, Outcome.QUARANTINED)
+"""Outcomes that show nothing about an implementation."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -47,7 +50,7 @@ class Trial:
     @property
     def is_decided(self) -> bool:
         """Whether the run shows what the implementation does: it was not aborted, and is not suspect."""
-        return self.outcome not in (Outcome.ABORTED, Outcome.QUARANTINED) and not self.suspect
+        return self.outcome not in UNDECIDED and not self.suspect
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -82,7 +85,8 @@ def trials_of(plan: Plan, results: Path, sets: Iterable[Hits], base: Trial | Non
 def _trial(hits: Hits, results: Path, run_id: str, plan: Plan, base: Trial | None) -> Trial:
     directory = run_directory(results, run_id)
     record = read_record(directory)
-    sent = tuple(sent_packets(directory)) if record.session else ()
+    is_observed = record.session and record.outcome not in UNDECIDED  # a run that was aborted may have no captures
+    sent = tuple(sent_packets(directory)) if is_observed else ()
     names = {packet.place: packet.text for packet in sent}
     is_complete = record.outcome is Outcome.COMPLETED
     delivered_s = _delivered_s(record) if is_complete else None

@@ -19,15 +19,21 @@ from numpy.typing import NDArray
 
 from owlt.agents.contract.implementation import ROLES, Implementation
 from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.summary import CaptureSummary, load_summary
+from owlt.captures.accounting.pairs import load_pairs
+from owlt.captures.accounting.summary import CaptureSummary, load_summary, read_both
+from owlt.captures.files.blocks import ETHERNET_BYTES
 from owlt.captures.frames.columns import Columns, first_difference, read_columns
 from owlt.captures.frames.decoding import Kind
 from owlt.captures.frames.session import ANY, Session, sent_by
+from owlt.captures.matches.delivery import INTACT
+from owlt.captures.matches.matching import match_captures
 from owlt.inputs.quantities import format_rate
 from owlt.orchestrator.checks.fault_cases import what_is_left
 from owlt.orchestrator.checks.proof import Trial
 from owlt.orchestrator.checks.trials import CLEAN, DEAD, LOSSY, Load, best_clock
+from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.printable import BY_SIGNAL, SHELL_BASE, begin_of, how_ended, printable
+from owlt.orchestrator.run.analysis import case_of_run
 from owlt.results.files import KEPT_NAME
 from owlt.results.judgements import known_failure
 from owlt.results.record import UNKNOWN, Outcome, RunRecord, read_record, refusals_text
@@ -76,7 +82,7 @@ def findings(
         result.append(_delivery(implementation, subject, *runs[channel], load))
     if all(runs[channel][0].outcome is Outcome.UNSUPPORTED for channel in (CLEAN, LOSSY)):
         result.append(Finding("tried", "bad", "nothing could be tried"))
-    result.append(_honesty(implementation, runs[DEAD][0]))
+    result.append(_honesty(implementation, *runs[DEAD]))
     result += _losses(implementation, losses) if losses else []
     records = [record for record, _ in runs.values()]
     result += [*_limits(implementation), *_ends(implementation, records), _leftovers(records)]
@@ -131,13 +137,17 @@ def _numbers(summary: CaptureSummary | None) -> str:
     )
 
 
-def _honesty(implementation: Implementation, record: RunRecord) -> Finding:
+def _honesty(implementation: Implementation, record: RunRecord, directory: Path) -> Finding:
     subject = "nothing arrives"
     if record.outcome is Outcome.COMPLETED:
         return Finding(subject, "bad", "completed over a dead channel: the file arrived on another path")
     if record.present_bytes or record.outcome is Outcome.CORRUPT:
         if why := known_failure(implementation, record):
             return Finding(subject, "note", f"{record.outcome}, a known limit: {why}; {record.reason}")
+        count, payload_bytes = _unchecked_packets(directory)
+        if count and record.present_bytes is not None and record.present_bytes <= payload_bytes:
+            why = f"{count} packets were damaged in the Ethernet header alone, which no checksum protects"
+            return Finding(subject, "ok", f"{record.outcome}: {record.reason}; {why}")
         accepted = "every packet was damaged: the receiver accepted damaged packets, or the file came on another path"
         return Finding(subject, "bad", f"{record.outcome}: {record.reason}; {accepted}")
     if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED) or not record.sender.command:
@@ -147,6 +157,21 @@ def _honesty(implementation: Implementation, record: RunRecord) -> Finding:
         return Finding(subject, "note", "its sender still exited with status 0; owlt relies on the receiver's file")
     ended = "had to be killed" if record.sender.stopped or status is None else how_ended(status)
     return Finding(subject, "ok", f"{record.outcome}; its sender {ended}")
+
+
+def _unchecked_packets(directory: Path) -> tuple[int, int]:
+    """The sender's packets that arrived with a flipped bit in the Ethernet header alone, which no checksum of IP, UDP
+    and TCP protects: how many, and their payload in bytes. (0, 0) without captures."""
+    try:
+        _, case = case_of_run(directory)
+        both = read_both(*(directory / capture for capture in CAPTURES))
+    except (OwltError, OSError):
+        return 0, 0
+    crossing = load_pairs(directory, *both, case.session) or match_captures(*both, case.session)
+    way = crossing.ways[0]
+    is_unchecked = (way.delivery.flipped_bit != INTACT) & (way.delivery.flipped_bit < 8 * ETHERNET_BYTES)
+    rows = np.unique(way.delivery.sent[is_unchecked])
+    return len(rows), int(way.near.payload_bytes[rows].sum())
 
 
 def _losses(implementation: Implementation, trials: Sequence[Trial]) -> Iterator[Finding]:

@@ -103,7 +103,7 @@ def check_implementation(
     Exit status: 0 if it is fit for a sweep, 1 if not; the output says why.
     """
     from owlt.orchestrator.checks.trials import best_clock, check_plan
-    from owlt.orchestrator.checks.verdict import SUBJECTS, findings, is_fit
+    from owlt.orchestrator.checks.verdict import SUBJECTS, Finding, findings, is_fit
     from owlt.orchestrator.profiles.catalogue import find_implementation
 
     printer = Printer(as_json)
@@ -118,8 +118,13 @@ def check_implementation(
     if summary:
         printer.note(summary)
         raise typer.Exit(INTERRUPTED_STATUS)
-    losses = _perform_losses(printer, implementation, results / LOSSES, guests, again)
-    checked = findings(implementation, results, repeated, losses)
+    try:
+        losses, incomplete = _perform_losses(printer, implementation, results / LOSSES, guests, again), []
+    except typer.Exit as end:
+        if end.exit_code == INTERRUPTED_STATUS:
+            raise
+        losses, incomplete = [], [Finding("one loss", "bad", "not all of its runs were performed; see above")]
+    checked = [*findings(implementation, results, repeated, losses), *incomplete]
     fit = is_fit(checked)
     printer.json({"implementation": implementation.name, "fit": fit, "findings": checked, "results": results})
     printer.table(("checked", "", "result"), ((each.subject, each.level, each.text) for each in checked))

@@ -173,10 +173,7 @@ def perform_sets(
         return []
     cases = {case_name(each): aimed_at(each) for each in sets}
     plan = plan_of_cases(f"prove-{implementation.name}", implementation, channel, file_size_bytes, cases, ip, clock)
-    performed = perform_cases(printer, plan, results, again, guests)
-    if not performed.is_complete:
-        printer.note(performed.summary)
-        raise typer.Exit(1)
+    perform_cases(printer, plan, results, again, guests)
     return trials_of(plan, results, sets, base)
 
 

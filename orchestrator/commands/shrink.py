@@ -45,6 +45,7 @@ def shrink(
     from owlt.orchestrator.checks import shrinking
     from owlt.orchestrator.checks.fault_cases import ladder_lines
     from owlt.orchestrator.checks.message_places import by_message
+    from owlt.orchestrator.checks.proof import UNDECIDED
     from owlt.orchestrator.planning.plan import channel_of, read_plan
     from owlt.results.plain_files import real_root
     from owlt.results.record import Outcome, read_record
@@ -84,6 +85,9 @@ def shrink(
         for trial in perform_sets(
             printer, implementation, channel, size_bytes, left, place, guests, again, ip=record.ip
         ):
+            if trial.outcome in UNDECIDED:
+                printer.note(f"{trial.run}: {trial.outcome}: {trial.reason}; run it again: {again}")
+                raise typer.Exit(1)
             tried[trial.hits] = trial
         return [is_as_before(tried[each], limit_s) for each in sets]
 

@@ -118,9 +118,13 @@ def copy_jars_command(recipe: Maven, maven: Path, prefix: Path) -> list[str]:
 def install_jars(recipe: Maven, java: Path, program: str, prefix: Path) -> None:
     """Compare the downloaded jars with the lock, and make the command that starts `main_class` with them.
 
-    Raises Refused if a jar is missing or has another hash; then nothing is installed.
+    Raises Refused if a jar is missing or has another hash, or two of them one name; then nothing is installed.
     """
     jars, locked = prefix / "source" / "jars", _locked_jars(recipe)
+    names = [Path(jar).name for jar in locked]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        problem = f"two jars of {lock_path(recipe)} are named {twice}; one would overwrite the other"
+        raise Refused(problem, "keep one of them in the lock")
     for jar, expected in locked.items():
         found = hashlib.sha256((jars / jar).read_bytes()).hexdigest() if (jars / jar).exists() else "of no file"
         _require_equal(Path(jar).name, found, expected)

@@ -537,8 +537,11 @@ class NearHost(SessionHost):
 
     def _read_there(self, path: str, most_bytes: int) -> bytes:
         reading = self._spawned(["head", "--bytes", str(most_bytes), "--", path], self._home)
+        limit = threading.Timer(COMMAND_LIMIT_S, reading.close)  # of a pipe, the end may never come
+        limit.start()
         content = b"".join(iter(partial(reading.recv, COPIED_BYTES), b""))
         reading.status_event.wait()
+        limit.cancel()
         if reading.exit_status != 0:
             raise OSError(errno.EIO, f"not readable on the {self.role}", path)
         return content

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -133,6 +134,14 @@ def _sockets(host: Host) -> list[str]:
         elif (socket := _SOCKET.match(line)) and (kind == "udp" or socket[2] in TCP_STATES):
             found.append(f"{kind} {int(socket[1], 16)}" + (f" {TCP_STATES[socket[2]]}" if kind == "tcp" else ""))
     return sorted(found)
+
+
+def opened_since(before: Sequence[str], now: Sequence[str]) -> list[str]:
+    """The sockets that a host has opened between two readings, without connections to a port that was listened on
+    before, such as that of SSH: these belong to other services of the host."""
+    served = {f"tcp {socket.split()[1]} " for socket in before if socket.endswith(" LISTEN")}
+    opened = Counter(socket for socket in now if not socket.startswith(tuple(served))) - Counter(before)
+    return sorted(opened.elements())
 
 
 def increases(before: dict[Role, dict[str, int]], after: dict[Role, dict[str, int]]) -> dict[Role, dict[str, int]]:

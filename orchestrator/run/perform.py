@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -43,6 +42,7 @@ from owlt.orchestrator.run.life import HostLife
 from owlt.orchestrator.run.observing import (
     Sockets,
     increases,
+    opened_since,
     read_refusals,
     read_sockets,
     start_sampling,
@@ -280,7 +280,7 @@ def _note_what_is_left(
     """Enter the sockets that the programs had opened before they were stopped, and the files that they left."""
     rig, since_ns = setting.rig, result.started_at_ns or 0
     for role in sides.programs:
-        sides.open_sockets[role] = sorted((Counter(now_open[role]) - Counter(before[role])).elements())
+        sides.open_sockets[role] = opened_since(before[role], now_open[role])
     hosts: dict[Role, Host] = {"sender": rig.sender.host, "receiver": rig.receiver.host}
     found = rig.at_once(*(lambda role=role: _files_left(role, hosts[role], staged, since_ns) for role in ROLES))
     sides.left_files |= zip(ROLES, found, strict=True)

@@ -21,7 +21,7 @@ DAMAGED_BIT = 8 * 150
 """The bit of the frame that was flipped: behind the bytes that a cut capture keeps."""
 
 
-def run_with_losses(results: Path, is_cut: bool, plan: Plan | None = None) -> Path:
+def run_with_losses(results: Path, is_cut: bool, plan: Plan | None = None, damaged_bit: int = DAMAGED_BIT) -> Path:
     """The directory of a run of a plan, default: of CFDP, with its plan, record, captures and summary; of a second
     repetition, which has no protocol view."""
     plan = plan or small_plan("exact")
@@ -43,7 +43,7 @@ def run_with_losses(results: Path, is_cut: bool, plan: Plan | None = None) -> Pa
     )
     sent = timed(udp_frame(number.to_bytes(4, "big") * 50) for number in range(PACKETS))
     arrived = [
-        (time_ns, flip(frame, DAMAGED_BIT) if number == DAMAGED else frame)
+        (time_ns, flip(frame, damaged_bit) if number == DAMAGED else frame)
         for number, (time_ns, frame) in enumerate(sent, start=1)
         if number != LOST
     ]

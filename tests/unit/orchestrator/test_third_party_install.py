@@ -424,6 +424,15 @@ def test_a_java_program_with_a_jar_of_another_hash_is_not_installed(programs: Pa
     assert [path.name for path in home(installable).iterdir()] == ["install.log"]
 
 
+def test_a_java_program_with_two_jars_of_one_name_is_not_installed(programs: Path) -> None:
+    put(programs, "mvn", MVN)
+    twice = JARS | {"org/other/mine/1.2.3/mine-1.2.3.jar": CHECKSUM}
+
+    [installation], _ = installed(a_java_program(programs, twice))
+
+    assert "are named mine-1.2.3.jar; one would overwrite the other" in installation.message
+
+
 def test_a_java_program_with_a_missing_jar_is_not_installed(programs: Path) -> None:
     put(programs, "mvn", MVN, broken=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 from owlt.agents.contract.implementation import Implementation
 from owlt.agents.contract.limits import Failure, KnownLimit
 from owlt.agents.contract.side import Stop
+from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.measures import DelaySummary
 from owlt.captures.accounting.summary import CaptureSummary
 from owlt.orchestrator.checks.fault_cases import Hit, Place, plan_of_cases
@@ -38,7 +40,9 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation
 from owlt.results.record import FaultCount, Faults, Outcome, ReasonCode, RunRecord, Side, write_record
+from owlt.results.recorded_runs import recorded_runs
 from tests.unit.captures.making import SESSION
+from tests.unit.orchestrator.runs_with_losses import run_with_losses
 
 NO_DELAYS = DelaySummary.model_construct()
 
@@ -233,6 +237,33 @@ def test_another_file_over_a_dead_channel_makes_it_unfit_unless_its_profile_says
 
     assert checked(cfdp, tmp_path / "unknown", **{DEAD: dead})["nothing arrives"].level == "bad"
     assert checked(known, tmp_path / "known", **{DEAD: dead})["nothing arrives"].level == "note"
+
+
+@pytest.mark.parametrize(
+    ("damaged_bit", "present_bytes", "level"), [(20, 200, "ok"), (20, 201, "bad"), (160, 1, "bad")]
+)
+def test_what_arrives_in_packets_damaged_in_the_ethernet_header_alone_is_rightly_accepted(
+    cfdp: Implementation, tmp_path: Path, damaged_bit: int, present_bytes: int, level: str
+) -> None:
+    """The damaged packet carries 200 bytes."""
+    dead = LAUNCHED | {
+        "outcome": "timed_out",
+        "present_bytes": present_bytes,
+        "reason": "a part",
+        "session": SESSION.model_dump(mode="json"),
+    }
+    checked(cfdp, tmp_path / "check", **{DEAD: dead})
+    captured = run_with_losses(tmp_path / "captured", is_cut=False, damaged_bit=damaged_bit)
+    (run,) = (each for each in recorded_runs(tmp_path / "check") if each.record.channel_name == DEAD)
+    for name in CAPTURES:
+        shutil.copy(captured / name, run.directory / name)
+    (found,) = (
+        finding
+        for finding in findings(cfdp, tmp_path / "check", load=lambda _: summary())
+        if finding.subject == "nothing arrives"
+    )
+
+    assert found.level == level
 
 
 def test_a_file_that_arrives_over_a_dead_channel_makes_it_unfit(cfdp: Implementation, tmp_path: Path) -> None:
