@@ -51,13 +51,14 @@ def polled_distribution(packets: int, loss: float) -> Distribution:
 
 
 def announced_distribution(packets: int, loss: float) -> Distribution:
-    """The probability of each number of round trips if one packet more ends the first round, sent until it is answered,
-    and the receiver asks for the rest: CFDP's EOF and deferred NAKs.
+    """The probability of each number of round trips if the receiver asks for missing data only once it has a packet
+    that begins the first round and one that ends it, each sent until it is answered: CFDP's metadata and EOF.
 
-    The metadata are one packet more that may be missing: M(N + 1) and the attempts of the EOF but the last. Derived.
+    Both are repeated side by side, so that the later one of them counts: the attempts of two packets but the last, and
+    M(N) for the data. Derived.
     """
-    again = rounds_distribution(1, loss)[1:]
-    return np.convolve(rounds_distribution(packets + 1, loss), again)[: LONGEST + 1]
+    again = rounds_distribution(2, loss)[1:]
+    return np.convolve(rounds_distribution(packets, loss), again)[: LONGEST + 1]
 
 
 def mean_rounds(distribution: Distribution) -> float:
@@ -103,12 +104,30 @@ class RoundsCell:
         """The mean of the runs."""
         return fmean(self.measured)
 
+    @property
+    def total(self) -> int:
+        """The rounds of all runs."""
+        return sum(map(round, self.measured))
+
     @cached_property
+    def of_sum(self) -> Distribution:
+        """The distribution of the sum of the runs' rounds."""
+        return reduce(np.convolve, [self.distribution] * len(self.measured))
+
+    @property
     def p(self) -> float:
-        """The two-sided p-value of the sum of the runs' rounds under that distribution; exact."""
-        of_sum = reduce(np.convolve, [self.distribution] * len(self.measured))
-        total = sum(map(round, self.measured))
-        return min(1.0, 2 * float(min(of_sum[: total + 1].sum(), of_sum[total:].sum())))
+        """The two-sided p-value of that sum; exact."""
+        return tails(self.of_sum, self.total)
+
+
+def tails(of_sum: Distribution, total: int) -> float:
+    """Twice the probability of a sum as small as this one, or as large, whichever is smaller."""
+    return min(1.0, 2 * float(min(of_sum[: total + 1].sum(), of_sum[total:].sum())))
+
+
+def pooled_p(cells: Sequence[RoundsCell]) -> float:
+    """The two-sided p-value of the rounds of all runs of all cells together; exact."""
+    return tails(reduce(np.convolve, [cell.of_sum for cell in cells]), sum(cell.total for cell in cells))
 
 
 def rounds_of(row: Row) -> float:
@@ -132,7 +151,7 @@ def rounds_cells(rows: Iterable[Row]) -> list[RoundsCell]:
 def rounds_statements(cells: Sequence[RoundsCell]) -> list[Statement]:
     """For each implementation: its rounds on average over the cells, without and with control packets; each cell."""
     statements = []
-    for name in dict.fromkeys(cell.implementation for cell in cells):
+    for name in _names(cells):
         of_name = [cell for cell in cells if cell.implementation == name]
         statements += [
             _average(name, of_name, [cell.mean / cell.expected for cell in of_name], "rounds", "E[M]"),
@@ -145,7 +164,28 @@ def rounds_statements(cells: Sequence[RoundsCell]) -> list[Statement]:
             ),
             _each(name, of_name),
         ]
-    return statements
+    return [*statements, *_pooled(cells)]
+
+
+def _pooled(cells: Sequence[RoundsCell]) -> list[Statement]:
+    """A statement for each implementation on all of its runs together, which shows what no cell of ten runs can."""
+    by_name = {name: [cell for cell in cells if cell.implementation == name] for name in _names(cells)}
+    ps = [pooled_p(of_name) for of_name in by_name.values()]
+    return [
+        Statement(
+            f"{name}-rounds-pooled",
+            f"The rounds of all runs of {name} together do not contradict that theory's distribution",
+            "failed" if corrected is not None and corrected <= LEVEL else "passed",
+            f"{sum(cell.total for cell in of_name):,} rounds of {sum(len(cell.measured) for cell in of_name):,} runs; "
+            f"{sum(len(cell.measured) * cell.with_control for cell in of_name):,.1f} expected; p {p:.2g} "
+            f"(exact; {corrected:.2g} with Holm's correction for {len(ps)} implementations)",
+        )
+        for (name, of_name), p, corrected in zip(by_name.items(), ps, holm(ps), strict=True)
+    ]
+
+
+def _names(cells: Sequence[RoundsCell]) -> list[str]:
+    return list(dict.fromkeys(cell.implementation for cell in cells))
 
 
 def _average(name: str, cells: Sequence[RoundsCell], ratios: Sequence[float], suffix: str, theory: str) -> Statement:
