@@ -2,12 +2,12 @@
 
 Most readers read the octets themselves. tshark, which takes longer to start than to dissect a thousand packets, reads
 the other protocols, and finds the octets where a packet is not a plain datagram: a whole UDP datagram in Ethernet and
-IPv4 without options, whose lengths agree with each other.
+IPv4 without options, whose lengths agree with each other; or where a segment of TCP is none (segments.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,24 +21,22 @@ from owlt.captures.frames.packets import IPV4_TYPE
 from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
 from owlt.captures.protocols.bundles import Bundles
 from owlt.captures.protocols.cfdp import Cfdp
+from owlt.captures.protocols.checksums import WITHOUT_OPTIONS, header_is_right, transport_is_right
 from owlt.captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
 from owlt.captures.protocols.ltp import Ltp
 from owlt.captures.protocols.norm import Norm
 from owlt.captures.protocols.others import Datagrams, Quic, Udt, Uftp
 from owlt.captures.protocols.reader import NO_FIELDS, Packet, Reader
 from owlt.captures.protocols.saratoga import Saratoga
+from owlt.captures.protocols.segments import Segment, plain_segments
 from owlt.captures.protocols.tcp import Tcp
 from owlt.captures.protocols.tshark import NoDissection, ip_packets, tshark_fields
 
 _HEADERS = np.dtype([("ip", HEADERS), ("ports", "S4"), ("udp_length", ">u2"), ("udp_checksum", ">u2")])
 """The headers of a UDP datagram in Ethernet and IPv4 (RFC 768)."""
-_WITHOUT_OPTIONS = 0x45
-_IP_AT, _ADDRESSES_AT, _UDP_AT = 14, 26, 34
+_IP_AT, _UDP_AT = 14, 34
 _MOST_PACKET_BYTES = 16_384
 """Longer packets are left to tshark, which completes cut packets up to this length."""
-_ONES = 0xFFFF
-_SWAPPED = 256
-"""A sum of 16-bit words, modulo 0xFFFF, is multiplied by this if each word has its octets swapped (RFC 1071)."""
 
 
 _READERS: dict[str, Callable[[], Reader]] = {
@@ -121,7 +119,11 @@ def dissect(columns: Columns, session: Session, dissector: Dissector) -> Iterato
         return
     readers = _Readers(dissector)
     capture = _Capture(columns, is_sender, session, readers)
-    if readers.need_tshark or (columns.protocol[rows] == TCP).any():
+    is_tcp = columns.protocol[rows] == TCP
+    if is_tcp.all() and (segments := plain_segments(columns, rows)) is not None:
+        yield from capture.by_segments(rows, segments)
+        return
+    if readers.need_tshark or is_tcp.any():
         yield from capture.by_tshark(rows)
         return
     for first in range(0, len(rows), _ROWS_BETWEEN_TSHARKS):
@@ -156,6 +158,15 @@ class _Capture:
         others = self.by_tshark(rows[[packet is None for packet in dissected]])
         for each in dissected:
             yield each or next(others)
+
+    def by_segments(self, rows: Rows, segments: Iterable[Segment]) -> Iterator[Dissected]:
+        """The packets in these rows, which are TCP segments."""
+        ports = zip(self.columns.source_port[rows].tolist(), self.columns.destination_port[rows].tolist(), strict=True)
+        senders = self.is_sender[rows].tolist()
+        for row, segment, (source, destination), is_sender in zip(rows.tolist(), segments, ports, senders, strict=True):
+            length, reader = segment.payload_bytes, self.readers.of("tcp", source, destination)
+            packet = Packet(HOSTS[not is_sender], segment.payload, length, length, segment.fields, row + 1)
+            yield Dissected(row, packet, reader, False, segment.checksums, None, 0)
 
     def by_tshark(self, rows: Rows) -> Iterator[Dissected]:
         """The packets in these rows."""
@@ -321,7 +332,7 @@ def plain_datagrams(columns: Columns, rows: Rows) -> list[Datagram | None]:
     is_plain = (
         (columns.kind[rows] == Kind.UDP)
         & (fields["ip"]["ethernet_type"] == IPV4_TYPE)
-        & (fields["ip"]["version_and_length"] == _WITHOUT_OPTIONS)
+        & (fields["ip"]["version_and_length"] == WITHOUT_OPTIONS)
         & (captured_bytes >= _HEADERS.itemsize)
         & (ends >= _HEADERS.itemsize)
         & (ends <= columns.wire_bytes[rows])
@@ -329,9 +340,9 @@ def plain_datagrams(columns: Columns, rows: Rows) -> list[Datagram | None]:
         & (fields["udp_length"] == ends - _UDP_AT)
     )
     octets = np.frombuffer(heads, np.uint8).reshape(-1, _HEADERS.itemsize)
-    ip_is_right = _words(octets[:, _IP_AT:_UDP_AT]).sum(axis=1, dtype=np.int64) % _ONES == 0
+    ip_is_right = header_is_right(octets)
     is_covered = is_plain & (fields["udp_checksum"] != 0) & (captured_bytes >= ends)
-    udp_is_right = _udp_checksums(frames, octets, ends, np.flatnonzero(is_covered))
+    udp_is_right = transport_is_right(frames, octets, ends, np.flatnonzero(is_covered), UDP)
     return [
         Datagram(frame[_HEADERS.itemsize : end], end - _HEADERS.itemsize, (ip_right, udp_right if covered else None))
         if plain
@@ -341,26 +352,3 @@ def plain_datagrams(columns: Columns, rows: Rows) -> list[Datagram | None]:
             strict=True,
         )
     ]  # fmt: skip
-
-
-def _udp_checksums(
-    frames: Sequence[bytes], heads: NDArray[np.uint8], ends: NDArray[np.int64], rows: Rows
-) -> NDArray[np.bool_]:
-    """Whether UDP's checksum is right in these rows of the frames; False in others."""
-    is_right = np.zeros(len(frames), np.bool_)
-    if not len(rows):
-        return is_right
-    segments = [frames[row][_UDP_AT:end] for row, end in zip(rows.tolist(), ends[rows].tolist(), strict=True)]
-    words = np.frombuffer(b"".join(octets + b"\0" * (len(octets) % 2) for octets in segments), "<u2")
-    word_counts = (ends[rows] - _UDP_AT + 1) // 2
-    sums = np.add.reduceat(words, np.cumsum(word_counts) - word_counts, dtype=np.int64)
-    sums += _words(heads[rows, _ADDRESSES_AT:_UDP_AT]).sum(axis=1, dtype=np.int64)
-    sums += (ends[rows] - _UDP_AT + UDP) * _SWAPPED
-    is_right[rows] = sums % _ONES == 0
-    return is_right
-
-
-def _words(octets: NDArray[np.uint8]) -> NDArray[np.uint16]:
-    """Rows of octets as rows of 16-bit words, each with its octets swapped."""
-    words: NDArray[np.uint16] = np.ascontiguousarray(octets).view("<u2")
-    return words

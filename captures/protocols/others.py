@@ -1,38 +1,49 @@
-"""QUIC, UFTP and UDT (of which SRT is the successor), by the fields and names that tshark has for their packets."""
+"""QUIC, UFTP and UDT (of which SRT is the successor), by the names that tshark has for their packets."""
 
 from __future__ import annotations
 
-from owlt.captures.protocols.reader import CUT, REPEATED, Packet, PacketContent, Reader, Unreadable
+import struct
+from collections.abc import Iterator
+
+from owlt.captures.protocols.reader import CUT, REPEATED, RETRANSMISSION, Packet, PacketContent, Reader, Unreadable
 
 _UFTP = (
     *("ANNOUNCE", "REGISTER", "CLIENT_KEY", "REG_CONF", "KEYINFO", "KEYINFO_ACK", "FILEINFO", "FILEINFO_ACK"),
     *("FILESEG", "DONE", "STATUS", "COMPLETE", "DONE_CONF", "HB_REQ", "HB_RESP", "KEY_REQ", "PROXY_KEY"),
     *("ENCRYPTED", "ABORT", "CONG_CTRL", "CC_ACK"),
 )
-_FILESEG = "FILESEG"
+_FILESEG, _UFTP_VERSION, _UFTP_HEADER_BYTES = "FILESEG", 4, 16
+_SEGMENT = struct.Struct(">HHH")
+"""File, section and block of a segment, behind its type and the length of its header."""
 _UDT = {0: "handshake", 1: "keep alive", 2: "ACK", 3: "NAK", 5: "shutdown", 6: "ACK of ACK", 7: "message drop request"}
 _UDT_HEADER_BYTES = 16
 
 
 class Uftp(Reader):
-    """Reads messages of UFTP version 4.
+    """Reads messages of UFTP version 4 (its protocol specification, sections 4.1 and 4.8).
 
-    The block and section of a segment do not determine its position in the file.
+    The block and section of a segment do not determine its position in the file, but show whether it is sent again.
     """
 
-    LAYER, TITLE = "uftp4", "UFTP"
-    NEEDS_TSHARK = True
-    FIELDS = ("uftp4.func", "uftp4.fileseg.section", "uftp4.fileseg.sec_block")
+    TITLE = "UFTP"
+
+    def __init__(self) -> None:
+        self._segments: set[bytes] = set()
 
     def read(self, packet: Packet) -> PacketContent:
         """What a message is."""
-        functions = packet.numbers("uftp4.func")
-        if not functions or not 1 <= functions[0] <= len(_UFTP):
-            raise Unreadable(f"function {functions[:1]}")
-        name = _UFTP[functions[0] - 1]
+        octets = packet.payload
+        if len(octets) < _UFTP_HEADER_BYTES or octets[0] >> 4 != _UFTP_VERSION or not 1 <= octets[1] <= len(_UFTP):
+            raise Unreadable("no header of version 4")
+        name = _UFTP[octets[1] - 1]
         if name != _FILESEG:
             return PacketContent(name, verdict="ended early" if name == "ABORT" else "")
-        section, block = packet.text("uftp4.fileseg.section"), packet.text("uftp4.fileseg.sec_block")
+        segment = octets[_UFTP_HEADER_BYTES + 2 : _UFTP_HEADER_BYTES + 8]
+        if len(segment) < _SEGMENT.size:
+            raise Unreadable("a segment without its header")
+        _, section, block = _SEGMENT.unpack(segment)
+        name = RETRANSMISSION if segment in self._segments else name
+        self._segments.add(segment)
         return PacketContent(name, f"section {section} block {block}", unplaced=True)
 
 
@@ -52,15 +63,19 @@ class Udt(Reader):
         return PacketContent("data", f"packet {packet.text('udt.seqno')}", byte_count=count, unplaced=True)
 
 
+_QUIC_2 = 0x6B3343CF
+"""The version of RFC 9369."""
+_INITIAL, _RETRY = "Initial", "Retry"
+_LONG_HEADERS = ((_INITIAL, "0-RTT", "Handshake", _RETRY), (_RETRY, _INITIAL, "0-RTT", "Handshake"))
+"""The kinds of packets with a long header by their number: RFC 9000, section 17.2, and RFC 9369, section 3.2."""
 QUIC_LONG_HEADERS = {
-    "quic.long.packet_type": {0: "Initial", 1: "0-RTT", 2: "Handshake", 3: "Retry"},
-    "quic.long.packet_type_v2": {1: "Initial", 2: "0-RTT", 3: "Handshake", 0: "Retry"},
+    "quic.long.packet_type": dict(enumerate(_LONG_HEADERS[0])),
+    "quic.long.packet_type_v2": dict(enumerate(_LONG_HEADERS[1])),
 }
-"""The kinds of packets with a long header by tshark's fields: RFC 9000, section 17.2, and RFC 9369, section 3.2."""
+"""The same by tshark's fields."""
 
 
-_WITHOUT_STREAMS = frozenset(("Initial", "Handshake", "Retry"))
-"""Packets of these types carry no frames of a stream: RFC 9000, section 12.4, table 3."""
+_LONG, _VERSIONS = 0x80, "Version Negotiation"
 
 
 class Quic(Reader):
@@ -68,25 +83,61 @@ class Quic(Reader):
     type. A datagram of several packets has the names of all types, each once: Initial, Handshake.
     """
 
-    LAYER, TITLE = "quic", "QUIC"
-    NEEDS_TSHARK = True
-    FIELDS = ("quic.header_form", *QUIC_LONG_HEADERS, "quic.version")
+    TITLE = "QUIC"
 
     def read(self, packet: Packet) -> PacketContent:
         """The kinds of the packets of a datagram."""
-        forms = packet.numbers("quic.header_form")
-        kinds = (
-            names.get(kind, "long header")
-            for field, names in QUIC_LONG_HEADERS.items()
-            for kind in packet.numbers(field)
-        )
-        if not forms:
+        if not packet.payload:
             raise Unreadable("no header")
-        if packet.number("quic.version") == 0:
-            return PacketContent("Version Negotiation")
-        names = list(dict.fromkeys(next(kinds, "long header") if form else "1-RTT" for form in forms))
-        carries = not _WITHOUT_STREAMS.issuperset(names)
-        return PacketContent(", ".join(names), CUT if packet.cut and forms[0] else "", unplaced=carries)
+        names = list(dict.fromkeys(_quic_packets(packet.payload)))
+        if names == [_VERSIONS]:
+            return PacketContent(_VERSIONS)
+        carries = names not in ([_INITIAL], [_RETRY])
+        is_long = packet.payload[0] & _LONG
+        return PacketContent(", ".join(names), CUT if packet.cut and is_long else "", unplaced=carries)
+
+
+def _quic_packets(octets: bytes) -> Iterator[str]:
+    """The kinds of the packets in a datagram, as far as it was captured. Raises Unreadable."""
+    place = 0
+    while place < len(octets):
+        if not octets[place] & _LONG:
+            yield "1-RTT"
+            return
+        version = int.from_bytes(octets[place + 1 : place + 5], "big")
+        if version == 0:
+            yield _VERSIONS
+            return
+        name = _LONG_HEADERS[version == _QUIC_2][octets[place] >> 4 & 3]
+        yield name
+        if name == _RETRY:
+            return
+        place = _end_of_quic_packet(octets, place, name)
+        if not any(octets[place:]):  # padding of the datagram, behind its packets
+            return
+
+
+def _end_of_quic_packet(octets: bytes, place: int, name: str) -> int:
+    """Where a packet with a long header ends; the end of the datagram if its length was not captured."""
+    try:
+        place += 5
+        for _ in ("destination", "source"):
+            place += 1 + octets[place]
+        if name == _INITIAL:
+            token_bytes, place = _quic_number(octets, place)
+            place += token_bytes
+        length, place = _quic_number(octets, place)
+    except IndexError:
+        return len(octets)
+    return place + length
+
+
+def _quic_number(octets: bytes, place: int) -> tuple[int, int]:
+    """A number of variable length, and the place behind it: RFC 9000, section 16. Raises IndexError."""
+    end = place + (1 << (octets[place] >> 6))
+    if end > len(octets):
+        raise IndexError(end)
+    return int.from_bytes(octets[place:end], "big") & ((1 << 8 * (end - place) - 2) - 1), end
 
 
 class Datagrams(Reader):

@@ -32,6 +32,8 @@ from tests.unit.captures.octets import (
 )
 
 QUIC = ("-d", "udp.port==5222,quic")
+UDT = ("-d", "udp.port==5222,udt")
+UFTP = ("-d", "udp.port==5222,uftp")
 
 RUNS = {
     "cfdp": (CFDP, CFDP_RUN),
@@ -40,6 +42,11 @@ RUNS = {
     "norm": (NORM, [frame(norm_data(0, 1000)), frame(norm_ack_of_flush(1, 0))]),
     "saratoga": (SARATOGA, [frame(saratoga_data(0, 40))]),
     "quic": (QUIC, [frame(bytes([0xC3, 0, 0, 0, 1, 4, 1, 2, 3, 4, 0, 0, 9]) + bytes(80)), frame(b"\x45" * 40)]),
+    "uftp": (
+        UFTP,
+        [frame(b"\x40\x09" + bytes(14) + b"\x09\x03\0\1\0\2\0\3" + bytes(40)), frame(b"\x40\x0b" + bytes(30))],
+    ),
+    "udt": (UDT, [frame(bytes(60)), frame(b"\x80\x02" + bytes(14))]),
     "tcp": (TCP_FILE, [segment("S", 5), segment("A", 6, 1, 100), segment("FA", 106, 1)]),
 }
 
@@ -111,7 +118,7 @@ def test_a_tshark_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.Monke
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
-    dissector, frames = RUNS["quic"]
+    dissector, frames = RUNS["udt"]
     with pytest.raises(NoDissection, match="tshark dissected 0 of 2 packets and exited with status 3: no such thing"):
         messages(write_pcap(tmp_path / "x.pcap", timed(frames)), SESSION, dissector)
 

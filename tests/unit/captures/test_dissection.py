@@ -13,7 +13,7 @@ from owlt.captures.protocols.tshark import NoDissection
 from tests.unit.captures.making import SESSION, timed, udp_frame, write_pcap
 from tests.unit.captures.octets import BUNDLES_OVER_LTP
 
-QUIC = ("-d", "udp.port==5222,quic")
+UDT = ("-d", "udp.port==5222,udt")
 """Its packets are always dissected by tshark."""
 
 PROFILES = sorted((Path(__file__).parents[3] / "profiles" / "implementations").glob("*.yaml"))
@@ -46,4 +46,4 @@ def test_without_tshark_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(NoDissection, match="apt-get install tshark"):
-        messages(write_pcap(tmp_path / "x.pcap", timed([udp_frame(bytes(40))])), SESSION, QUIC)
+        messages(write_pcap(tmp_path / "x.pcap", timed([udp_frame(bytes(40))])), SESSION, UDT)
