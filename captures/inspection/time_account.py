@@ -16,11 +16,11 @@ from owlt.captures.accounting.pairs import load_or_match
 from owlt.captures.accounting.summary import account_both, conclude, read_both
 from owlt.captures.frames.session import Host
 from owlt.captures.inspection.causes import What, causes
-from owlt.captures.inspection.critical_path import CriticalPath, Kind, Phase
+from owlt.captures.inspection.critical_path import CriticalPath, Kind, Part, Phase
 from owlt.captures.inspection.inspection import Case, path_of
 from owlt.captures.inspection.tables import fates_of, packet_table
 from owlt.captures.protocols.ladder import rungs
-from owlt.captures.protocols.view import read_exchange
+from owlt.captures.protocols.view import read_sent
 
 TIME = "time.json"
 MOST_CAUSES = 5
@@ -73,6 +73,7 @@ class TimeAccount(DerivedFile):
         spent: Counter[tuple[Phase, Kind, Host]] = Counter()
         for part in path.parts:
             spent[part.phase, part.kind, part.host] += part.length_ns
+        found = [each for each in causes(_WithoutLosses(**vars(path))) if each.parts[0] is not path.late_start]
         return cls(
             session_ns=path.length_ns,
             delivered_ns=None if path.delivered_ns is None else path.delivered_ns - path.begin_ns,
@@ -90,7 +91,7 @@ class TimeAccount(DerivedFile):
                     count=cause.count,
                     total_ns=cause.total_ns,
                 )
-                for cause in [each for each in causes(path) if each.parts[0] is not path.late_start][:MOST_CAUSES]
+                for cause in found[:MOST_CAUSES]
             ],
         )
 
@@ -102,6 +103,15 @@ class TimeAccount(DerivedFile):
             for each in self.spent
             if each.kind in chosen and (within is None or each.phase in within) and host in (None, each.host)
         )
+
+
+class _WithoutLosses(CriticalPath):
+    """A path whose causes have no lost packets: an account does not have them, and to find them for every wait takes
+    longer than all the rest."""
+
+    def lost_before(self, part: Part) -> list[int]:
+        """None: they are not searched."""
+        return []
 
 
 class NoTime(ValueError):
@@ -133,11 +143,11 @@ def load_account(run_dir: Path) -> TimeAccount | None:
 def _path(run_dir: Path, case: Case) -> CriticalPath:
     """The critical path of a run, without the results of `inspect` that it does not need."""
     crossing = load_or_match(run_dir, *read_both(*(run_dir / name for name in CAPTURES)), case.session)
-    exchange = read_exchange(crossing, case.session, case.dissector)
+    sent, answered = read_sent(crossing, case.session, case.dissector)
     accounts = account_both(crossing, case.expected)
     fates = fates_of(packet_table(crossing, accounts))
     summary = conclude(crossing, accounts, case.transfer(case.file_size_bytes))
-    path = path_of(rungs(exchange.of_sender, exchange.of_receiver, crossing, fates), summary, case)
+    path = path_of(rungs(sent, answered, crossing, fates), summary, case)
     if path is None:
         raise NoTime("its session has fewer than two packets")
     return path

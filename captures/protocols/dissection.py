@@ -7,7 +7,7 @@ IPv4 without options, whose lengths agree with each other; or where a segment of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,8 +102,10 @@ class Dissected:
     fragment_at: int
 
 
-def dissect(columns: Columns, session: Session, dissector: Dissector) -> Iterator[Dissected]:
-    """The session's packets in the order of time.
+def dissect(
+    columns: Columns, session: Session, dissector: Dissector, hosts: Sequence[Host] = HOSTS
+) -> Iterator[Dissected]:
+    """The session's packets that these hosts sent, in the order of time.
 
     Raises NoDissection if tshark is needed, and missing or fails, or frames of several link types are in one capture;
     OSError where it cannot be read.
@@ -113,8 +115,9 @@ def dissect(columns: Columns, session: Session, dissector: Dissector) -> Iterato
             f"{columns.path}: frames of several link types: split it by interface: "
             "tshark -r IN -Y frame.interface_id==0 -w OUT"
         )
-    is_sender = sent_by(columns, session, "sender")
-    rows = by_time(columns, np.flatnonzero(is_sender | sent_by(columns, session, "receiver")))
+    sent = {host: sent_by(columns, session, host) for host in HOSTS}
+    is_sender = sent["sender"]
+    rows = by_time(columns, np.flatnonzero(np.logical_or.reduce([sent[host] for host in hosts])))
     if not len(rows):
         return
     readers = _Readers(dissector)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from owlt.captures.frames.columns import Columns, read_columns
-from owlt.captures.frames.session import Host, Session
+from owlt.captures.frames.session import HOSTS, Host, Session
 from owlt.captures.protocols.dissection import Dissected, dissect
 from owlt.captures.protocols.dissector import parse_dissector
 from owlt.captures.protocols.reader import Coverage, FileVerdict, PacketContent, Unreadable, several
@@ -92,8 +92,9 @@ def messages(
     session: Session,
     dissector: Sequence[str],
     damaged_rows: Collection[int] = (),
+    hosts: Sequence[Host] = HOSTS,
 ) -> list[Message]:
-    """Every packet of the session in a capture (or in its columns), in the order of time.
+    """Every packet of the session that these hosts sent, in a capture (or in its columns), in the order of time.
 
     `dissector` are options for tshark, as a profile has them: captures.protocols.dissector says which. `damaged_rows`
     are rows of the columns that are known from the other capture to be damaged (captures.matches.matching): checksums
@@ -102,7 +103,7 @@ def messages(
     """
     columns = capture if isinstance(capture, Columns) else read_columns(capture)
     with _without_collections():
-        return _messages(dissect(columns, session, parse_dissector(dissector)), columns, damaged_rows)
+        return _messages(dissect(columns, session, parse_dissector(dissector), hosts), columns, damaged_rows)
 
 
 @contextmanager

@@ -299,11 +299,27 @@ def read_exchange(crossing: Crossing, session: Session, dissector: Sequence[str]
     OSError."""
 
     def read(columns: Columns, arriving: Delivery) -> list[Message]:
-        of_session = messages(columns, session, dissector, _damaged(arriving))
-        errors = list(icmp_errors(columns, session))
-        return sorted([*of_session, *errors], key=lambda message: message.time_ns) if errors else of_session
+        return _with_errors(messages(columns, session, dissector, _damaged(arriving)), columns, session)
 
     return Exchange(read(crossing.at_sender, crossing.reverse), read(crossing.at_receiver, crossing.forward))
+
+
+def read_sent(crossing: Crossing, session: Session, dissector: Sequence[str]) -> tuple[list[Message], list[Message]]:
+    """The messages of the sender and of the receiver, each at its own port, as in `Exchange`, in half of the time:
+    packets that arrive there are not read, so what an acknowledgement covers may not be known. Raises as
+    `read_exchange`."""
+
+    def read(columns: Columns, host: Host) -> list[Message]:
+        found = _with_errors(messages(columns, session, dissector, hosts=(host,)), columns, session)
+        return [message for message in found if message.host == host]
+
+    return read(crossing.at_sender, "sender"), read(crossing.at_receiver, "receiver")
+
+
+def _with_errors(of_session: list[Message], columns: Columns, session: Session) -> list[Message]:
+    """The messages and the ICMP errors about them, in the order of time."""
+    errors = list(icmp_errors(columns, session))
+    return sorted([*of_session, *errors], key=lambda message: message.time_ns) if errors else of_session
 
 
 def _damaged(delivery: Delivery) -> list[int]:

@@ -11,6 +11,9 @@ from owlt.captures.accounting.summary import read_both
 from owlt.captures.inspection.critical_path import KINDS
 from owlt.captures.inspection.inspection import Case, inspect
 from owlt.captures.inspection.time_account import TIME, NoTime, load_account, load_or_account
+from owlt.captures.matches.matching import match_captures
+from owlt.captures.protocols.messages import Message
+from owlt.captures.protocols.view import read_exchange, read_sent
 from tests.unit.captures.making import RECEIVER_MAC, SESSION, Timed, later, timed, write_pcap
 from tests.unit.captures.octets import CFDP, CFDP_RUN
 
@@ -47,6 +50,19 @@ def test_the_times_are_those_of_the_critical_path_that_the_run_s_page_draws(run:
     for kind in KINDS:
         assert account.total_ns([kind]) == sum(part.length_ns for part in path.parts if part.kind == kind)
     assert account.total_ns(["waiting"], host="receiver") >= 15 * MS
+
+
+def test_the_messages_of_a_host_at_its_port_do_not_need_those_that_arrive_there(run: Path) -> None:
+    crossing = match_captures(*read_both(run / "sender.pcap", run / "receiver.pcap"), SESSION)
+    exchange = read_exchange(crossing, SESSION, CFDP)
+
+    def needed(found: list[Message]) -> list[Message]:
+        return [replace(message, acknowledged_bytes=None) for message in found]
+
+    sent, answered = read_sent(crossing, SESSION, CFDP)
+
+    assert needed(sent) == needed(exchange.of_sender)
+    assert needed(answered) == needed(exchange.of_receiver)
 
 
 def test_an_account_is_kept_while_captures_and_case_stay_the_same(run: Path) -> None:
