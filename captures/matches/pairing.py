@@ -3,12 +3,15 @@
 Packets of a protocol are often byte for byte the same (keep-alives, retransmissions with an IP
 identification of 0), so a key alone does not tell which of several a copy belongs to. The delay of the packets
 around it does, and the order of the channel: copies of equal packets arrive in the order in which these were sent, and
-none before it was sent. Where keys do not repeat, which is nearly everywhere, nothing is sorted.
+none before it was sent. A channel that keeps the order of all packets whose keys do not repeat keeps that of the others
+too: what arrives between two of them was sent between these two, however much the delay has changed in a full queue,
+and whatever the queue has dropped. Where keys do not repeat, which is nearly everywhere, nothing is sorted.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +26,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: the high bits of a product with it depend on all bits of a key (Knuth, TAOCP 6.4)."""
 _SPARE_BITS = 2
 """A table of four times as many places as keys: one key in ten meets another one in its place."""
+_SHOWS_ORDER = 10
+"""Packets whose keys do not repeat: if as many arrive in their order, the channel is taken to keep the order."""
 _TRIED_DELAYS, _TRIED_GROUPS, _TRIED_ARRIVALS = 64, 64, 256
 """If no delay is known: the number of delays that are tried, on how many groups of equal packets and arrivals in
 them."""
@@ -39,9 +44,10 @@ def pair_by_key(
     """Pairs (index of the near one, index of the far one) of equal keys; each far one is in at most one pair.
 
     Near ones that are in several pairs were duplicated. Of near and far ones that share a key it is found out by
-    the delay of those around them which belong together; where that does not tell, they are paired in their order,
-    and one is taken as duplicated only if more far than near ones have the key. Times are in ns and need not be
-    sorted. `reference` are departures and arrivals of others that show the delay, too.
+    the delay of those around them which belong together; where that does not tell, or the channel keeps the order and
+    duplicates nothing, they are paired in their order, and one is taken as duplicated only if more far than near ones
+    have the key. Times are in ns and need not be sorted. `reference` are departures and arrivals of others that show
+    the delay, too.
 
     Of keys that repeat no pair has a delay below `least_delay_ns` (0 where one clock gave all times), unless keys that
     do not repeat show such delays; a far one that could only have such a pair is in none. None: any delay may be.
@@ -53,6 +59,7 @@ def pair_by_key(
     single = (groups.near_count == 1) & (groups.far_count == 1)
     near = np.concatenate([near, groups.near[groups.near_first[single]]])
     far = np.concatenate([far, groups.far[groups.far_first[single]]])
+    duplicates = bool((groups.far_count > groups.near_count).any())
     groups = groups.only(~single)
     if not len(groups.near_count):
         return near, far
@@ -63,7 +70,7 @@ def pair_by_key(
     if least_delay_ns is not None:
         least_delay_ns = min(least_delay_ns, int((arrivals - departures).min(initial=least_delay_ns)))
     around = DelayAround(arrivals, departures)
-    several_near, several_far = groups.assigned(near_times, far_times, around, least_delay_ns)
+    several_near, several_far = groups.assigned(near_times, far_times, around, least_delay_ns, duplicates)
     return np.concatenate([near, several_near]), np.concatenate([far, several_far])
 
 
@@ -134,7 +141,12 @@ class _Groups:
         )
 
     def assigned(
-        self, near_times: Times, far_times: Times, around: DelayAround, least_delay_ns: int | None
+        self,
+        near_times: Times,
+        far_times: Times,
+        around: DelayAround,
+        least_delay_ns: int | None,
+        duplicates: bool,
     ) -> tuple[Indices, Indices]:
         """The pairs within the groups: every far one with a near one, unless all near ones were sent too late."""
         near = self.near[_spans(self.near_first, self.near_count)]
@@ -144,7 +156,10 @@ class _Groups:
         if not around.is_known:
             delays += _likely_delay(departures, self.near_count, arrivals, self.far_count, least_delay_ns)
         latest = np.full(len(far), _NEVER) if least_delay_ns is None else arrivals - least_delay_ns
-        chosen = assign_in_order(departures, self.near_count, arrivals - delays, latest, self.far_count)
+        earliest, before_next = around.departures_around(arrivals)
+        bounds = Bounds(earliest, np.minimum(latest, before_next))
+        may_repeat = duplicates or not around.keeps_order
+        chosen = assign_in_order(departures, self.near_count, arrivals - delays, bounds, self.far_count, may_repeat)
         is_paired = chosen >= 0
         return near[chosen[is_paired]], far[is_paired]
 
@@ -156,13 +171,22 @@ def _spans(first: Indices, count: Indices) -> Indices:
     return spans
 
 
+class Bounds(NamedTuple):
+    """For each copy the time before which its packet was not sent, and the time after which it was not."""
+
+    earliest: Times
+    latest: Times
+
+
 class DelayAround:
-    """The delay of the last packet known to have arrived by a given time."""
+    """The delay of the last packet known to have arrived by a given time; whether the known ones kept their order."""
 
     def __init__(self, arrival_times: Times, departure_times: Times) -> None:
         order = np.argsort(arrival_times, kind="stable")
         self._arrivals = arrival_times[order]
-        self._delays = self._arrivals - departure_times[order]
+        self._departures = departure_times[order]
+        self._delays = self._arrivals - self._departures
+        self.keeps_order = len(order) >= _SHOWS_ORDER and bool((np.diff(self._departures) >= 0).all())
 
     @property
     def is_known(self) -> bool:
@@ -176,26 +200,40 @@ class DelayAround:
         before = np.searchsorted(self._arrivals, times, "right") - 1
         return self._delays[np.maximum(before, 0)]
 
+    def departures_around(self, times: Times) -> tuple[Times, Times]:
+        """When the last packet was sent that arrived before each of the times, and the first that arrived after it, if
+        the channel keeps the order; times without effect where there is none, or it does not."""
+        if not self.keeps_order:
+            return np.full(times.shape, -_NEVER), np.full(times.shape, _NEVER)
+        sent = np.concatenate([[-_NEVER], self._departures, [_NEVER]])
+        return (
+            sent[np.searchsorted(self._arrivals, times, "left")],
+            sent[np.searchsorted(self._arrivals, times, "right") + 1],
+        )
+
 
 def assign_in_order(
-    departures: Times, near_count: Indices, wanted: Times, latest: Times, far_count: Indices
+    departures: Times, near_count: Indices, wanted: Times, bounds: Bounds, far_count: Indices, may_repeat: bool = True
 ) -> Indices:
-    """For each wanted time of a group the index of a departure of the same group that is not after its `latest` time;
-    -1 where there is none.
+    """For each wanted time of a group the index of a departure of the same group that is not after the latest time of
+    its bounds, nor before the earliest unless all others are after the latest; -1 where there is none.
 
     The groups lie one behind the other, `near_count` departures and `far_count` wanted times each; in a group all
     are in the order of time. Where every wanted time of a group is unmistakable, less than a quarter of the
-    shortest gap away from a departure, that departure is taken, perhaps more than once. Else it is the nearest one
-    that does not run backwards, and none is taken twice unless some wanted time would be left without.
+    shortest gap away from a departure, that departure is taken, perhaps more than once if it `may_repeat`. Else it is
+    the nearest one that does not run backwards, and none is taken twice unless some wanted time would be left without.
     """
     groups = np.arange(len(near_count))
     near_group, far_group = np.repeat(groups, near_count), np.repeat(groups, far_count)
     near_first, far_first = np.cumsum(near_count) - near_count, np.cumsum(far_count) - far_count
-    nearest = _nearest(departures, near_group, wanted, far_group, near_first)
+    first = _rank(departures, near_group, bounds.earliest, far_group, near_first, counts_equal=False)
+    nearest = np.maximum(_nearest(departures, near_group, wanted, far_group, near_first), first)
+    nearest = np.minimum(nearest, near_count[far_group] - 1)
     off = np.abs(wanted - departures[near_first[far_group] + nearest])
     clear = np.maximum.reduceat(off, far_first) < _shortest_gap(departures, near_group) // 4
 
-    last = _rank(departures, near_group, latest, far_group, near_first, counts_equal=True) - 1
+    clear &= may_repeat
+    last = _rank(departures, near_group, bounds.latest, far_group, near_first, counts_equal=True) - 1
     rank = np.arange(len(wanted)) - far_first[far_group]
     most = rank - _rising((rank - last)[::-1], groups[-1] - far_group[::-1])[::-1]
     has_one_each = np.minimum.reduceat(most, far_first) >= 0

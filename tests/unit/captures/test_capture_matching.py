@@ -442,3 +442,26 @@ def test_behind_the_real_netem_with_corrupt_100_percent_every_copy_has_one_flipp
     assert len(forward.sent) == 200
     # Any bit of the 82-byte frame is as likely as any other: 656 values, mean 327.5, deviation 189.4.
     assert abs(np.mean(forward.flipped_bit) - 327.5) < 4 * 189.4 / np.sqrt(200)
+
+
+def test_equal_resets_behind_a_full_queue_are_neither_duplicated_nor_lost_instead_of_those_that_it_dropped(
+    tmp_path: Path,
+) -> None:
+    """20 packets fill a queue that gives one every 10 ms; of three equal segments, it drops the second one."""
+    packets = [(time_ns, frame) for time_ns, frame in numbered(20)]
+    start_ns, ms = packets[0][0], 1_000_000
+    resets = [(start_ns + offset * ms, tcp_frame(b"")) for offset in (18, 100, 190)]
+    sent = sorted(packets + [(time_ns + 1, frame) for time_ns, frame in resets])
+    delivered: list[Timed] = []
+    free_ns = 0
+    for time_ns, frame in sent:
+        if time_ns != resets[1][0] + 1:
+            free_ns = max(free_ns, time_ns) + 10 * ms
+            delivered.append((free_ns + OWD_NS, frame))
+
+    delivery = matched(tmp_path, sent, delivered)
+    times_ns = [time_ns for time_ns, _ in sorted(sent + ARPS)]
+
+    assert_accounted(delivery)
+    assert len(set(delivery.sent.tolist())) == len(delivery.sent) == len(sent) - 1
+    assert {times_ns[row] for row in delivery.lost} < {time_ns + 1 for time_ns, _ in resets}

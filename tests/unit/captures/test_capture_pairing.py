@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owlt.captures.matches.pairing import assign_in_order, pair_by_key
+from owlt.captures.matches.pairing import Bounds, assign_in_order, pair_by_key
 
 DELAY = 25
 
@@ -33,8 +33,8 @@ NEVER = 10**6
 def assigned(departures: list[int], wanted: list[int], latest: list[int] | None = None) -> list[int]:
     """What one group is assigned; no departure after the `latest`, where there are some."""
     counts = np.array([len(departures)]), np.array([len(wanted)])
-    last = np.array(latest or [NEVER] * len(wanted))
-    return assign_in_order(np.array(departures), counts[0], np.array(wanted), last, counts[1]).tolist()
+    bounds = Bounds(np.array([-NEVER] * len(wanted)), np.array(latest or [NEVER] * len(wanted)))
+    return assign_in_order(np.array(departures), counts[0], np.array(wanted), bounds, counts[1]).tolist()
 
 
 def test_single_keys_are_paired_whatever_their_order() -> None:
@@ -80,8 +80,8 @@ def test_a_departure_that_is_unmistakable_is_taken_twice() -> None:
 def test_groups_are_assigned_each_for_itself() -> None:
     departures, wanted = np.array([0, 10, 5, 3, 7]), np.array([9, 5, 5, 4])
     counts = np.array([2, 1, 2]), np.array([1, 2, 1])
-    latest = np.full(4, NEVER)
-    assert assign_in_order(departures, counts[0], wanted, latest, counts[1]).tolist() == [1, 2, 2, 3]
+    bounds = Bounds(np.full(4, -NEVER), np.full(4, NEVER))
+    assert assign_in_order(departures, counts[0], wanted, bounds, counts[1]).tolist() == [1, 2, 2, 3]
 
 
 def test_a_departure_after_the_latest_time_is_not_taken_although_it_is_nearer() -> None:
@@ -144,3 +144,66 @@ def test_equal_packets_of_which_only_one_was_sent_and_two_came_show_the_delay_of
         (1, 2),
         (1, 3),
     ]
+
+
+RESET, SERVICE, PROPAGATION = 7, 10, 50
+"""The key of equal packets, and what each packet takes at the end of a queue, and then on its way."""
+
+
+def through_a_queue(
+    near: list[tuple[int, int]], most_waiting: int = 1000, lost: frozenset[int] = frozenset()
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """What arrives behind a queue that drops packets if it is full, and those that are `lost`; and the pairs."""
+    far: list[tuple[int, int]] = []
+    true: list[tuple[int, int]] = []
+    leaves: list[int] = []
+    for number, (key, sent) in enumerate(near):
+        if number not in lost and sum(each > sent for each in leaves) < most_waiting:
+            leaves.append(max([sent, *leaves[-1:]]) + SERVICE)
+            true.append((number, len(far)))
+            far.append((key, leaves[-1] + PROPAGATION))
+    return far, true
+
+
+def test_equal_packets_that_a_full_queue_brings_together_are_no_duplicates() -> None:
+    """The second one comes right behind the last packet of data, which was sent shortly after the first one."""
+    near = [*((key, 2 * key) for key in range(100, 119)), (RESET, 237), (119, 238), (RESET, 390)]
+    far, true = through_a_queue(near)
+
+    assert pairs(near, far) == true
+
+
+STEPS = st.lists(st.tuples(st.booleans(), st.one_of(st.integers(1, 20), st.integers(1, 500))), min_size=1, max_size=60)
+"""Whether a packet is one of the equal ones, and how long after the one before it is sent."""
+
+
+def sent(steps: list[tuple[bool, int]], in_a_row: bool) -> list[tuple[int, int]]:
+    """Packets of which some are equal, perhaps several in a row, behind some that show the order of the channel."""
+    near, now = [(1000 + number, number) for number in range(12)], 100
+    for number, (is_equal, pause) in enumerate(steps):
+        now += pause
+        near.append((RESET if is_equal and (in_a_row or near[-1][0] != RESET) else 2000 + number, now))
+    return near
+
+
+@given(STEPS, st.frozensets(st.integers(12, 71)))
+def test_an_equal_packet_is_the_one_that_was_sent_between_those_around_it_whichever_of_the_others_were_dropped(
+    steps: list[tuple[bool, int]], dropped: frozenset[int]
+) -> None:
+    near = sent(steps, in_a_row=False)
+    far, true = through_a_queue(near, lost=frozenset(n for n in dropped if n < len(near) and near[n][0] == RESET))
+
+    assert pairs(near, far) == true
+
+
+@given(STEPS, st.integers(1, 12))
+def test_of_equal_packets_none_is_a_duplicate_and_none_overtakes_another_behind_a_full_queue(
+    steps: list[tuple[bool, int]], most_waiting: int
+) -> None:
+    near = sent(steps, in_a_row=True)
+    far, _ = through_a_queue(near, most_waiting)
+    first, second = zip(*pairs(near, far), strict=True)
+
+    assert len(set(first)) == len(far)
+    assert sorted(second) == list(second)
+    assert all(near[n][1] <= far[m][1] for n, m in zip(first, second, strict=True))
