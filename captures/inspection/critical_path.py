@@ -139,8 +139,8 @@ class CriticalPath:
 
 
 def is_lost(rung: Rung) -> bool:
-    """Whether the packet did not arrive, or arrived damaged."""
-    return not rung.arrived_ns or rung.is_damaged
+    """Whether the packet did not arrive, or arrived damaged so that the host refused it."""
+    return not rung.arrived_ns or (rung.is_damaged and not rung.is_accepted)
 
 
 def critical_path(rungs: Sequence[Rung], begin_ns: int, end_ns: int, clues: Clues) -> CriticalPath:
@@ -215,7 +215,7 @@ def _arrivals_at(host: Host, rungs: Sequence[Rung]) -> _Arrivals:
         (time_ns, index)
         for index, rung in enumerate(rungs)
         if rung.message.host != host
-        for time_ns in rung.arrived_ns[1 if rung.is_damaged else 0 :]
+        for time_ns in rung.arrived_ns[1 if is_lost(rung) else 0 :]
     )
     return _Arrivals([time_ns for time_ns, _ in found], [index for _, index in found])
 
@@ -413,7 +413,7 @@ def _delivered_ns(rungs: Sequence[Rung], clues: Clues) -> int | None:
         return None
     sent, arrived, delivered_ns = Coverage(), Coverage(), None
     total = sum(sent.add_all(rung.message.placed_pieces) for rung in data)
-    intact = (rung for rung in data if rung.arrived_ns and not rung.is_damaged)
+    intact = (rung for rung in data if not is_lost(rung))
     for rung in sorted(intact, key=lambda rung: rung.arrived_ns[0]):
         if new := arrived.add_all(rung.message.placed_pieces):
             total, delivered_ns = total - new, rung.arrived_ns[0]

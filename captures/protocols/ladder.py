@@ -29,6 +29,8 @@ ALIKE = 5
 MOST = 60
 """The most lines in total."""
 AGAIN = (RETRANSMISSION, REPEATED)
+_UNCHECKED_BITS = range(6 * 8, 12 * 8)
+"""The bits of a frame that no checksum covers and no host compares: Ethernet's source address."""
 _LAST = 10
 """The number of lines at the end, if there are too many."""
 
@@ -42,7 +44,7 @@ class Rung:
     `is_damaged` says that the first copy differs in some bits; `fate` is that of a packet that did not arrive, as
     `inspection.tables.packet_rows` names it, "" if it is not known. "new data" carries bytes of the file that no
     earlier message carried or, if their position is not known, any; "data again" others. `action` is what an aimed
-    fault did to it; "": none hit it.
+    fault did to it; "": none hit it. `is_accepted` says of a damaged one that hosts take it all the same.
     """
 
     message: Message
@@ -52,6 +54,7 @@ class Rung:
     kind: Kind
     fate: str = ""
     action: str = ""
+    is_accepted: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,18 +92,20 @@ def rungs(
 
 def _rungs_one_way(messages: Sequence[Message], way: OneWay, coverage: Coverage, fates: Fates) -> list[Rung]:
     far = way.far
-    copies: dict[int, list[tuple[int, bool]]] = defaultdict(list)
+    copies: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for delivery in filter(None, (way.delivery, way.delivery.background)):  # ICMP is in the background
         for pair in range(len(delivery.sent)):
             arrival_ns = int(far.time_ns[delivery.delivered[pair]])
-            copies[int(delivery.sent[pair])].append((arrival_ns, bool(delivery.flipped_bit[pair] != INTACT)))
+            copies[int(delivery.sent[pair])].append((arrival_ns, int(delivery.flipped_bit[pair])))
     rungs = []
     for message in messages:
         arrivals = sorted(copies[message.frame - 1])
-        is_damaged = bool(arrivals) and arrivals[0][1]
+        bit = arrivals[0][1] if arrivals else INTACT
         times_ns = tuple(time_ns for time_ns, _ in arrivals)
         fate = "" if times_ns else fates.get((message.host, message.frame), "")
-        rungs.append(Rung(message, message.time_ns, times_ns, is_damaged, _kind(message, coverage), fate))
+        kind = _kind(message, coverage)
+        is_accepted = bit in _UNCHECKED_BITS
+        rungs.append(Rung(message, message.time_ns, times_ns, bit != INTACT, kind, fate, is_accepted=is_accepted))
     return rungs
 
 

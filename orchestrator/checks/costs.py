@@ -185,6 +185,8 @@ class Trials:
         for _ in range(MOST_ATTEMPTS):
             tried = self._batch(due)
             self._trials |= tried
+            if self.difference():
+                break
             due = {key: trial.correct for key, trial in tried.items() if trial.correct != trial.places}
         return [self._counterfactual(key) for key in self._trials if self._changes[key]]
 

@@ -39,7 +39,7 @@ from owlt.orchestrator.planning.run_channel import channel_key, with_links
 from owlt.orchestrator.run.analysis import case_of_run, links_of
 from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import results_root
-from owlt.results.waits import TimedWait
+from owlt.results.waits import DIGITS, TimedWait
 
 Kind = Literal["losses", "delay", "rate", "advertised", "timer"]
 """What is changed: losses are healed, a delay is halved, a rate is unlimited, the implementation gets the channel's own
@@ -260,7 +260,8 @@ def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
         waits = tuple(dict.fromkeys(part.timer for part in cause.parts if part.timer))
         if cause.what == "timer" and 0 < len(waits) <= MOST_WAITS:
             which = f"{len(waits)} timers" if len(waits) > 1 else "the timer"
-            which += f" of {format_delay(round(waits[0].length_ns, -5))} in the {cause.host}"
+            length_ns = round(waits[0].length_ns, DIGITS - len(str(waits[0].length_ns)))
+            which += f" of {format_delay(length_ns)} in the {cause.host}"
             yield Change("timer", f"{which}, before {cause.message}, expired at once", waits=waits)
 
 

@@ -27,7 +27,6 @@ FILE_BYTES = 200_000
 LINK = LinkSpec(delay_ns=250_000_000, rate_bps=1_000_000)
 PLAIN = ChannelSpec(forward=LINK, reverse=LINK)
 SLOW_RETURN = ChannelSpec(forward=LINK, reverse=LINK.model_copy(update={"rate_bps": 8000}))
-FAR = ChannelSpec(forward=LINK.model_copy(update={"delay_ns": 10**9}), reverse=LINK)
 NEAR_LINK = LinkSpec(delay_ns=100_000, rate_bps=10_000_000)
 NEAR = ChannelSpec(forward=NEAR_LINK, reverse=NEAR_LINK)
 SLOW, FAST = {"rate": "500 kbit/s"}, {"rate": "10 Mbit/s"}
@@ -70,8 +69,8 @@ IMMEDIATE = {"nak": "immediate"}
 DATA: list[tuple[Direction, int, str]] = [("forward", 5, "any"), ("forward", 100, "any")]
 PLANTS = {
     "a timer of 1 s that waits for more data": Plant(
-        Transfer("ltp", FAR, "aggregation-timer", BLOCKS),
-        Transfer("ltp", FAR, parameters=BLOCKS),
+        Transfer("ltp", PLAIN, "aggregation-timer", BLOCKS),
+        Transfer("ltp", parameters=BLOCKS),
         ("waiting", "sender", "transfer"),
     ),
     "Nagle's algorithm with delayed acknowledgements": Plant(

@@ -18,9 +18,9 @@ ANSWERS = (5, 6, 8)
 
 
 def climb(
-    tmp_path: Path, lost: Sequence[int] = (), damaged: Sequence[int] = (), twice: Sequence[int] = ()
+    tmp_path: Path, lost: Sequence[int] = (), damaged: Sequence[int] = (), twice: Sequence[int] = (), bit: int = 8 * 44
 ) -> list[Rung]:
-    """The run over a channel that does this to the packets with these numbers."""
+    """The run over a channel that does this to the packets with these numbers; `bit` is flipped in damaged ones."""
     left = [
         (time_ns + (DELAY_NS if number in ANSWERS else 0), octets)
         for number, (time_ns, octets) in enumerate(timed(CFDP_RUN))
@@ -32,9 +32,7 @@ def climb(
         if number in lost:
             continue
         copies = later([packet] * (2 if number in twice else 1), DELAY_NS)
-        captures[of_receiver] += [
-            (when, flip(octets, 8 * 44) if number in damaged else octets) for when, octets in copies
-        ]
+        captures[of_receiver] += [(when, flip(octets, bit) if number in damaged else octets) for when, octets in copies]
     paths = [write_pcap(tmp_path / f"{at_sender}.pcap", sorted(captures[at_sender])) for at_sender in (True, False)]
     return inspect(*read_both(*paths), Case(SESSION, CFDP)).rungs
 
@@ -58,6 +56,12 @@ def test_a_damaged_message_arrived_damaged_and_keeps_its_name(tmp_path: Path) ->
     rungs = climb(tmp_path, damaged=[4])
 
     assert [rung.message.name for rung in rungs if rung.is_damaged] == ["EOF"]
+
+
+def test_only_damage_to_the_source_address_of_ethernet_is_accepted(tmp_path: Path) -> None:
+    bits = (5 * 8 + 7, 6 * 8, 11 * 8 + 7, 12 * 8)
+
+    assert [climb(tmp_path, damaged=[4], bit=bit)[4].is_accepted for bit in bits] == [False, True, True, False]
 
 
 def test_a_message_that_the_channel_doubled_arrived_twice(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owlt.captures.frames.session import Host
-from owlt.captures.inspection.critical_path import Clues, CriticalPath, critical_path
+from owlt.captures.inspection.critical_path import Clues, CriticalPath, critical_path, is_lost
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.protocols.ladder import Kind, Rung
 from owlt.captures.protocols.messages import Message
@@ -199,3 +199,14 @@ def test_the_parts_of_any_session_cover_it_each_moment_once(
     assert sum(part.length_ns for part in path.parts) == path.length_ns
     assert all(part.length_ns > 0 for part in path.parts)
     assert all(part.end_ns == following.begin_ns for part, following in pairwise(path.parts))
+
+
+def test_a_damaged_packet_that_the_host_takes_all_the_same_is_not_lost():
+    asked = replace(rung("receiver", 330, "of the receiver", size=100), is_damaged=True)
+    again = rung("sender", 580.8, "data again", data=0)
+
+    refused = explained([*file_of(10, lost=[0]), asked, again])
+    accepted = explained([*file_of(10, lost=[0]), replace(asked, is_accepted=True), again])
+
+    assert [is_lost(asked), is_lost(replace(asked, is_accepted=True))] == [True, False]
+    assert (spent_ms(refused, "waiting"), spent_ms(accepted, "waiting")) == (500.8, 0)
