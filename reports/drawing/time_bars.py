@@ -175,7 +175,9 @@ def _note(figure: Figure, panels: Sequence[_Panel], specification: Specification
     """The number of runs, below the panels."""
     samples = [bar.sample for panel in panels for bar in panel.bars]
     counts = counts_text([sample.tried for sample in samples], samples)
-    note = "; ".join(filter(None, (counts, pooled, "whisker: standard error of the mean")))
+    has_whiskers = any(bar.use and bar.use.sem_s for panel in panels for bar in panel.bars)
+    whisker = "whisker: standard error of the mean" if has_whiskers else ""
+    note = "; ".join(filter(None, (counts, pooled, whisker)))
     letters = int(specification.width_mm / (0.5 * specification.font_pt * MM / 72))
     looks: dict[str, Any] = {"ha": "left", "fontsize": 0.85 * specification.font_pt, "color": MUTED}
     figure.supxlabel(fill(note, letters), x=0.01, **looks)
