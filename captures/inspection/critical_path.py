@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
@@ -125,17 +126,31 @@ class CriticalPath:
     def lost_before(self, part: Part) -> list[int]:
         """The packets (indices of rungs) whose loss may be the reason for a wait: those that the host sent last before
         it waited, and those of the other host that would have arrived while it waited."""
-        own = [rung.left_ns for rung in self.rungs[: part.packet] if rung.message.host == part.host]
-        since_ns = own[-1] - PROMPT_NS if own else part.begin_ns
-        longest_ns = max((rung.arrived_ns[0] - rung.left_ns for rung in self.rungs if rung.arrived_ns), default=0)
-        return [
-            index
-            for index, rung in enumerate(self.rungs)
-            if is_lost(rung)
-            and (since_ns if rung.message.host == part.host else part.begin_ns - longest_ns)
-            <= rung.left_ns
-            < part.end_ns
-        ]
+        own = bisect_left(self._sent_by[part.host], part.packet)
+        last = self._sent_by[part.host][own - 1] if own else None
+        own_since_ns = part.begin_ns if last is None else self.rungs[last].left_ns - PROMPT_NS
+        since_ns = part.begin_ns - self._longest_transit_ns
+        first = bisect_left(self._lost, min(own_since_ns, since_ns), key=lambda index: self.rungs[index].left_ns)
+        found = []
+        for index in islice(self._lost, first, None):
+            rung = self.rungs[index]
+            if rung.left_ns >= part.end_ns:
+                break
+            if rung.left_ns >= (own_since_ns if rung.message.host == part.host else since_ns):
+                found.append(index)
+        return found
+
+    @cached_property
+    def _lost(self) -> list[int]:
+        return [index for index, rung in enumerate(self.rungs) if is_lost(rung)]
+
+    @cached_property
+    def _sent_by(self) -> dict[Host, list[int]]:
+        return {host: [index for index, rung in enumerate(self.rungs) if rung.message.host == host] for host in HOSTS}
+
+    @cached_property
+    def _longest_transit_ns(self) -> int:
+        return max((rung.arrived_ns[0] - rung.left_ns for rung in self.rungs if rung.arrived_ns), default=0)
 
 
 def is_lost(rung: Rung) -> bool:

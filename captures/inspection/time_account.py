@@ -16,7 +16,7 @@ from owlt.captures.accounting.pairs import load_or_match
 from owlt.captures.accounting.summary import account_both, conclude, read_both
 from owlt.captures.frames.session import Host
 from owlt.captures.inspection.causes import What, causes
-from owlt.captures.inspection.critical_path import CriticalPath, Kind, Part, Phase
+from owlt.captures.inspection.critical_path import CriticalPath, Kind, Phase
 from owlt.captures.inspection.inspection import Case, path_of
 from owlt.captures.inspection.tables import fates_of, packet_table
 from owlt.captures.protocols.ladder import rungs
@@ -73,7 +73,7 @@ class TimeAccount(DerivedFile):
         spent: Counter[tuple[Phase, Kind, Host]] = Counter()
         for part in path.parts:
             spent[part.phase, part.kind, part.host] += part.length_ns
-        found = [each for each in causes(_WithoutLosses(**vars(path))) if each.parts[0] is not path.late_start]
+        found = [each for each in causes(path) if each.parts[0] is not path.late_start]
         return cls(
             session_ns=path.length_ns,
             delivered_ns=None if path.delivered_ns is None else path.delivered_ns - path.begin_ns,
@@ -103,15 +103,6 @@ class TimeAccount(DerivedFile):
             for each in self.spent
             if each.kind in chosen and (within is None or each.phase in within) and host in (None, each.host)
         )
-
-
-class _WithoutLosses(CriticalPath):
-    """A path whose causes have no lost packets: an account does not have them, and to find them for every wait takes
-    longer than all the rest."""
-
-    def lost_before(self, part: Part) -> list[int]:
-        """None: they are not searched."""
-        return []
 
 
 class NoTime(ValueError):
