@@ -119,6 +119,18 @@ def shrink_by_message(losses: Hits) -> Generator[list[Hits], Sequence[bool], Hit
     return (yield from shrink(losses))
 
 
+def first_sets(search: Generator[list[Hits], Sequence[bool], Hits]) -> list[Hits]:
+    """The sets that a search tries as long as none of them has the effect."""
+    found: list[Hits] = []
+    try:
+        sets = next(search)
+        while True:
+            found += sets
+            sets = search.send([False] * len(sets))
+    except StopIteration:
+        return found
+
+
 def result_of(
     search: Generator[list[Hits], Sequence[bool], Hits], has_effect: Callable[[Sequence[Hits]], Sequence[bool]]
 ) -> Hits:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SHRUNK = Path("results", "shrunk")
 CHANNEL = "channel.yaml"
+FEW_LOSSES = 8
 
 
 def shrink(
@@ -91,7 +92,9 @@ def shrink(
             tried[trial.hits] = trial
         return [is_as_before(tried[each], limit_s) for each in sets]
 
-    at_once = next(shrinking.shrink(losses), [])  # with the first run, because each round starts a guest
+    # each round starts a guest, so of few losses many sets are tried at once
+    is_few = len(losses) <= FEW_LOSSES
+    at_once = shrinking.first_sets(shrinking.shrink(losses)) if is_few else next(shrinking.shrink(losses))
     if not has_effect([losses, *at_once])[0]:
         printer.json({"run": run, "losses": len(losses), "left": None, "channel": None, "runs": len(tried)})
         printer.text(f"{run}: its {len(losses)} losses alone do not have the effect: {tried[losses].outcome}")
@@ -99,6 +102,8 @@ def shrink(
     left = shrinking.result_of(shrinking.shrink(losses), has_effect)
     if len(left) > 1:
         of_messages = by_message(tried[left].run, left, implementation.protocol)
+        if len(left) <= FEW_LOSSES:
+            has_effect(shrinking.first_sets(shrinking.shrink_by_message(of_messages)))
         fewer = shrinking.result_of(shrinking.shrink_by_message(of_messages), has_effect)
         left = min(left, fewer, key=len)
     trial = tried[left]

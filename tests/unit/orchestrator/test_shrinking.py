@@ -17,6 +17,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.checks.fault_cases import Direction, Hit, Hits, Place, aimed_at, case_name
 from owlt.orchestrator.checks.message_places import place_by_content, places_by_class
 from owlt.orchestrator.checks.shrinking import (
+    first_sets,
     losses_of,
     result_of,
     shrink,
@@ -64,6 +65,14 @@ def test_one_loss_of_many_is_found_with_few_sets() -> None:
 
     assert left == (LOSSES[11],)
     assert len(tried) == 8
+
+
+def test_the_first_sets_are_those_that_are_tried_if_none_has_the_effect() -> None:
+    _, tried = left_of(LOSSES, lambda _: False)
+
+    assert first_sets(shrink(LOSSES)) == tried
+    assert {(loss,) for loss in LOSSES} <= set(tried)
+    assert first_sets(shrink(LOSSES[:1])) == []
 
 
 def test_a_single_loss_is_left_as_it_is() -> None:
