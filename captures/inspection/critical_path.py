@@ -253,13 +253,15 @@ class _Host:
         before, departed_ns = self._departed_before(packet)
         arrived, arrived_ns = self._arrived_before(packet, left_ns)
         is_prompt = arrived is not None and left_ns - arrived_ns <= self._prompt_ns
-        if before is not None and self._is_paced(before, departed_ns, left_ns, is_prompt):
+        if before is not None and self._is_at_rate(before, left_ns - departed_ns, is_prompt):
             return before, departed_ns, False, None
         if is_prompt and (before is None or arrived_ns >= departed_ns):
             return arrived, arrived_ns, True, None
         if before is not None and left_ns - departed_ns <= self._prompt_ns:
             return before, departed_ns, False, None
         timer = self._timer_before(left_ns)
+        if timer is None and before is not None and self._is_regular(before, left_ns - departed_ns):
+            return before, departed_ns, False, None
         if timer is not None:
             before, departed_ns = self._departed_until(packet, timer.begin_ns + self._prompt_ns)
             arrived, arrived_ns = self._arrived_before(packet, timer.begin_ns + self._prompt_ns)
@@ -267,22 +269,20 @@ class _Host:
             return arrived, arrived_ns, True, timer
         return before, departed_ns, False, timer
 
-    def _is_paced(self, before: int, departed_ns: int, left_ns: int, is_prompt: bool) -> bool:
-        """Whether a packet follows the one before it at the link's rate, or as regularly as that followed another. One
-        that follows an arrival is paced only if its own time has come."""
-        gap_ns = left_ns - departed_ns
-        if self._link is not None:
-            wire_bytes = self._rungs[before].message.wire_bytes + self._link.overhead_bytes
-            taken_ns = 8e9 * wire_bytes / self._link.rate_bps
-            if (taken_ns / _PACED if is_prompt else 0) <= gap_ns <= _PACED * taken_ns:
-                return True
+    def _is_at_rate(self, before: int, gap_ns: int, is_prompt: bool) -> bool:
+        """Whether a packet follows the one before it at the link's rate; if it also follows an arrival, only if that
+        one has been transmitted."""
+        if self._link is None:
+            return False
+        wire_bytes = self._rungs[before].message.wire_bytes + self._link.overhead_bytes
+        taken_ns = 8e9 * wire_bytes / self._link.rate_bps
+        return (taken_ns / _PACED if is_prompt else 0) <= gap_ns <= _PACED * taken_ns
+
+    def _is_regular(self, before: int, gap_ns: int) -> bool:
+        """Whether a packet follows the one before it as regularly as that followed another."""
         earlier, earlier_ns = self._departed_before(before)
-        return (
-            earlier is not None
-            and not is_prompt
-            and gap_ns > self._prompt_ns
-            and abs(gap_ns - (departed_ns - earlier_ns)) <= _REGULAR * gap_ns
-        )
+        earlier_gap_ns = self._rungs[before].left_ns - earlier_ns
+        return earlier is not None and abs(gap_ns - earlier_gap_ns) <= _REGULAR * gap_ns
 
     def _departed_before(self, packet: int) -> tuple[int | None, int]:
         place = bisect_left(self._departures, packet)

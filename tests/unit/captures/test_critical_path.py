@@ -87,6 +87,16 @@ def test_a_wait_that_a_timer_ended_is_a_timer():
     assert [part.timer for part in path.parts if part.kind == "timer"] == [timer]
 
 
+def test_each_of_several_waits_of_one_length_is_a_timer():
+    again = [rung("sender", 80 + 3750 * number, "of the sender", lost=number < 3) for number in range(4)]
+    timers = [TimedWait("sender", "program", "poll", (80 + 3750 * number) * MS, 3750 * MS) for number in range(3)]
+
+    path = explained([*file_of(10), *again], Clues(links=(LINK, LINK), waits=timers))
+
+    assert list(dict.fromkeys(part.timer for part in path.parts if part.kind == "timer")) == timers
+    assert spent_ms(path, "waiting") == 0
+
+
 def test_a_timer_of_the_other_host_ends_no_wait():
     finished = rung("receiver", 80 + 250 + 1000, "of the receiver", size=100)
     timer = TimedWait("sender", "program", "poll", 330 * MS, 1000 * MS)
