@@ -46,7 +46,12 @@ def reproduce(
     ] = None,
     judge: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIRECTORY", help="Judge these results and perform nothing; repeatable."),
+        typer.Option(
+            metavar="PATH", help="Judge these results, or this archive, and perform nothing; repeatable for results."
+        ),
+    ] = None,
+    archive: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all that the page follows from into one ZIP file.")
     ] = None,
     guests: Guests = None,
     as_json: Json = False,
@@ -55,7 +60,8 @@ def reproduce(
 
     Runs that have a record are not repeated: on complete results, only the claims are judged again. Results of several
     sweeps are put together: of the grid in RESULTS, of other settings in RESULTS-SETTINGS. The page with the verdicts
-    and figures is written into RESULTS/reproduction/, with --judge into reproduction/ of the first directory.
+    and figures is written into RESULTS/reproduction/, with --judge into reproduction/ of the first directory. The page
+    of an archive is written beside it, with the claims that the archive has.
 
     Exit status: as for 'owlt run'. A claim that is not confirmed is a result.
     """
@@ -70,12 +76,12 @@ def reproduce(
     directory = reproduction_directory(name)
     if judge:
         _refuse_beside_judge(quick, results, guests)
-        _print(printer, *_judge(directory, judge, name))
+        _print(printer, *_judge(directory, judge, name, archive))
         return
     status, performed = perform_all(directory, quick, results, guests, printer)
     if status not in RECORDED_STATUSES:
         raise typer.Exit(status)
-    _print(printer, *_judge(directory, performed, name))
+    _print(printer, *_judge(directory, performed, name, archive))
     raise typer.Exit(status)
 
 
@@ -286,19 +292,30 @@ def perform_all(
     return max(statuses), performed
 
 
-def _judge(directory: Path, results: list[Path], name: str) -> tuple[Path, list[Judged]]:
+def _judge(directory: Path, results: list[Path], name: str, archive: Path | None) -> tuple[Path, list[Judged]]:
     from owlt.reports.reproduction.judging import BadQuery
-    from owlt.reports.reproduction.page import make_page
+    from owlt.reports.reproduction.page import make_page, make_page_of_archive
     from owlt.results.recorded_runs import results_root
 
     try:
-        return make_page(directory, [results_root(path) for path in results], name)
+        if files := [path for path in results if path.is_file()]:
+            _refuse_beside_archive(results, archive)
+            return make_page_of_archive(files[0], name)
+        return make_page(directory, [results_root(path) for path in results], name, archive)
     except Invalid as problem:
         raise ProfileError(*problem.mistakes) from problem
     except BadQuery as problem:
         raise OwltError(Mistake.of(name, str(problem))) from problem
     except OSError as problem:
         raise OwltError(Mistake.of(str(results[0]), f"cannot be written: {problem.strerror}")) from problem
+
+
+def _refuse_beside_archive(results: list[Path], archive: Path | None) -> None:
+    """Raise OwltError if one archive is not all that is judged."""
+    if len(results) > 1:
+        raise OwltError(Mistake.of("--judge", "got several with an archive among them", "one archive, or directories"))
+    if archive:
+        raise OwltError(Mistake.of("--archive", f"got {archive} too", "results, from which it is made"))
 
 
 def _print(printer: Printer, page: Path, verdicts: list[Judged]) -> None:

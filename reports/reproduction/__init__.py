@@ -2,5 +2,5 @@
 
 `claims` reads the statements of a paper, `judging` computes our numbers from the table of runs and from captures,
 `verdicts` judges them with their uncertainty, `evidence` has these numbers and where they come from, `figures` draws,
-`page` writes them down. Performing the runs belongs to the orchestrator.
+`page` writes them down, `archive` keeps all of it in one file. Performing the runs belongs to the orchestrator.
 """

@@ -36,6 +36,16 @@ Point = tuple[str, float, float, str]
 """A series, x, y, and the facet of the panel: "" if it has none."""
 CAPTURES = {"packets": "sender.pcap", "packets_at_receiver": "receiver.pcap"}
 """The capture of each table of packets."""
+ALL_RUNS = "all_runs"
+"""The table of every planned run."""
+_FRAMES = "from_sender BOOLEAN, at_s DOUBLE, bytes BIGINT, frame BIGINT"
+TABLES = {
+    **dict.fromkeys(CAPTURES, _FRAMES),
+    "tcp_samples": "at_s DOUBLE, cwnd_segments BIGINT, ssthresh_segments BIGINT, total_retrans BIGINT",
+    "quic_handshakes": "from_sender BOOLEAN, packets BIGINT, bytes BIGINT, needed BIGINT, useless BIGINT, "
+    "useless_bytes BIGINT, answers BIGINT, unreadable BIGINT, first_byte_s DOUBLE",
+}
+"""The other tables, and their columns after `sweep` and `run_id`."""
 SAMPLE_COLUMNS = ("time_ns", "cwnd_segments", "ssthresh_segments", "total_retrans")
 MOST_SAMPLES_BYTES = 512_000_000
 MOST_OUTPUT_BYTES = 16_000_000
@@ -71,38 +81,78 @@ def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator
 
     with duckdb.connect(config={"threads": 1}) as connection, TemporaryDirectory() as directory:
         write_table([row for each in results for row in each.rows], Path(directory))
-        connection.execute(f"CREATE TABLE all_runs AS FROM read_parquet('{Path(directory) / PARQUET_NAME}')")
-        for setting in NO_ACCESS:  # the queries come from a file that somebody else may have written
-            connection.execute(f"SET {setting}")
-        connection.execute("CREATE TABLE considered (repetition BIGINT)")
-        connection.execute(
-            "CREATE VIEW runs AS FROM all_runs WHERE repetition IN (FROM considered) OR NOT EXISTS (FROM considered)"
-        )
-        connection.execute("CREATE VIEW good AS FROM runs WHERE outcome = 'completed' AND suspect IS NULL")
-        for name in CAPTURES:
-            connection.execute(
-                f"CREATE TABLE {name} (sweep VARCHAR, run_id VARCHAR, from_sender BOOLEAN, at_s DOUBLE, bytes BIGINT, "
-                "frame BIGINT)"
-            )
-        connection.execute(
-            "CREATE TABLE tcp_samples (sweep VARCHAR, run_id VARCHAR, at_s DOUBLE, cwnd_segments BIGINT, "
-            "ssthresh_segments BIGINT, total_retrans BIGINT)"
-        )
-        _add_accepted(connection, reproduction.claims)
+        _load(connection, ALL_RUNS, Path(directory) / PARQUET_NAME)
+        _create_tables(connection)
+        _refuse_access(connection)
         try:
-            connection.execute(
-                "CREATE TABLE quic_handshakes (sweep VARCHAR, run_id VARCHAR, from_sender BOOLEAN, packets BIGINT, "
-                "bytes BIGINT, needed BIGINT, useless BIGINT, useless_bytes BIGINT, answers BIGINT, unreadable BIGINT, "
-                "first_byte_s DOUBLE)"
-            )
             for each in results:
                 _add_packets(connection, each, reproduction.packets_of)
                 _add_handshakes(connection, each, reproduction.handshakes_of)
-            for name, query in reproduction.views.items():
-                connection.execute(f'CREATE VIEW "{name}" AS {query}')
+            _create_views(connection, reproduction)
         except duckdb.Error as problem:
             raise BadQuery(f"packets_of or views: {problem}") from problem
         yield connection
+
+
+@contextmanager
+def database_of_files(directory: Path, reproduction: Reproduction) -> Iterator[DuckDBPyConnection]:
+    """The same database from a directory with a Parquet file for ALL_RUNS and for each of TABLES. Raises BadQuery."""
+    import duckdb
+
+    with duckdb.connect(config={"threads": 1}) as connection:
+        try:
+            _load(connection, ALL_RUNS, directory / f"{ALL_RUNS}.parquet")
+            _create_tables(connection)
+            for name in TABLES:
+                connection.execute(f"INSERT INTO {name} FROM read_parquet('{directory / name}.parquet')")
+            _refuse_access(connection)
+            _create_views(connection, reproduction)
+        except duckdb.Error as problem:
+            raise BadQuery(f"tables or views: {problem}") from problem
+        yield connection
+
+
+def write_files(connection: DuckDBPyConnection, directory: Path) -> None:
+    """Write the files from which `database_of_files` makes a database, through another one: this one has no access to
+    files."""
+    import duckdb
+
+    with duckdb.connect(config={"threads": 1}) as writing:
+        for name in (ALL_RUNS, *TABLES):
+            described = connection.execute(f"DESCRIBE {name}").fetchall()
+            writing.register("columns", connection.execute(f"FROM {name}").fetchnumpy())
+            cast = ", ".join(f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind, *_ in described)
+            path = directory / f"{name}.parquet"
+            writing.execute(f"COPY (SELECT {cast} FROM columns) TO '{path}' (FORMAT parquet, COMPRESSION zstd)")
+            writing.unregister("columns")
+
+
+def _load(connection: DuckDBPyConnection, name: str, path: Path) -> None:
+    connection.execute(f"CREATE TABLE {name} AS FROM read_parquet('{path}')")
+
+
+def _create_tables(connection: DuckDBPyConnection) -> None:
+    for name, columns in TABLES.items():
+        connection.execute(f"CREATE TABLE {name} (sweep VARCHAR, run_id VARCHAR, {columns})")
+    connection.execute("CREATE TABLE considered (repetition BIGINT)")
+    connection.execute(
+        f"CREATE VIEW runs AS FROM {ALL_RUNS} WHERE repetition IN (FROM considered) OR NOT EXISTS (FROM considered)"
+    )
+    connection.execute("CREATE VIEW good AS FROM runs WHERE outcome = 'completed' AND suspect IS NULL")
+
+
+def _refuse_access(connection: DuckDBPyConnection) -> None:
+    """Refuse access to files from now on: the queries come from a file that somebody else may have written."""
+    for setting in NO_ACCESS:
+        connection.execute(f"SET {setting}")
+
+
+def _create_views(connection: DuckDBPyConnection, reproduction: Reproduction) -> None:
+    connection.execute("CREATE TABLE accepted (id VARCHAR, least DOUBLE, most DOUBLE)")
+    bounds = [(claim.id, *claim.bounds) for claim in reproduction.claims]
+    connection.executemany("INSERT INTO accepted VALUES (?, ?, ?)", bounds)
+    for name, query in reproduction.views.items():
+        connection.execute(f'CREATE VIEW "{name}" AS {query}')
 
 
 def judged(connection: DuckDBPyConnection, claims: Sequence[Claim]) -> list[Judged]:
@@ -181,11 +231,6 @@ def _rows(connection: DuckDBPyConnection, name: str, query: str) -> tuple[list[s
         return [column[0] for column in found.description or ()], found.fetchall()
     except duckdb.Error as problem:
         raise BadQuery(f"{name}: {problem}") from problem
-
-
-def _add_accepted(connection: DuckDBPyConnection, claims: Sequence[Claim]) -> None:
-    connection.execute("CREATE TABLE accepted (id VARCHAR, least DOUBLE, most DOUBLE)")
-    connection.executemany("INSERT INTO accepted VALUES (?, ?, ?)", [(each.id, *each.bounds) for each in claims])
 
 
 def _add_packets(connection: DuckDBPyConnection, results: Results, condition: str) -> None:

@@ -12,6 +12,7 @@ from textwrap import fill
 from typing import Any
 
 from owlt.reports.comparison.estimates import CONFIDENCE
+from owlt.reports.reproduction.archive import TEMPLATE, evidence_in, write_archive
 from owlt.reports.reproduction.claims import ClaimKind, Reproduction, digests_of, load_claims
 from owlt.reports.reproduction.evidence import Evidence, evidence_of
 from owlt.reports.reproduction.figures import draw
@@ -19,9 +20,10 @@ from owlt.reports.reproduction.judging import judged, points, table
 from owlt.reports.reproduction.verdicts import MOST_ERROR, VERDICTS, Judged, family_of
 from owlt.reports.results.load import load_results
 from owlt.results.files import DIGEST_LENGTH
-from owlt.results.plain_files import make_directory, write_whole
+from owlt.results.plain_files import make_directory, real_root, write_whole
 
-TEMPLATE = "page.md"
+PAGES = "reproduction"
+"""The directory of the page, in the results."""
 WIDTH = 120
 """The characters of a line of the page's text."""
 PLACES = ("{claims}", "{counts}", "{runs}", "{form}", "{provenance}")
@@ -33,16 +35,28 @@ KINDS: dict[ClaimKind, str] = {
 }
 
 
-def make_page(directory: Path, results_directories: Sequence[Path], name: str) -> tuple[Path, list[Judged]]:
-    """Judge the claims of a reproduction from the results of its sweeps, and write the page into `reproduction/` of the
-    first results. Returns the page and the verdicts.
+def make_page(
+    directory: Path, results_directories: Sequence[Path], name: str, archive: Path | None = None
+) -> tuple[Path, list[Judged]]:
+    """Judge the claims of a reproduction from the results of its sweeps, and write the page into PAGES of the first
+    results; and an archive of all of it. Returns the page and the verdicts.
 
     Raises ClaimsError, ReportError, BadQuery, OSError.
     """
     reproduction, results = load_claims(directory), [load_results(each) for each in results_directories]
     with evidence_of(results, reproduction) as evidence:
-        target = results_directories[0] / "reproduction"
-        return write_page(evidence, reproduction, (directory / TEMPLATE).read_text(), target, name)
+        target = results_directories[0] / PAGES
+        page, verdicts = write_page(evidence, reproduction, (directory / TEMPLATE).read_text(), target, name)
+        if archive:
+            write_archive(archive, name, evidence, results, directory, page)
+    return page, verdicts
+
+
+def make_page_of_archive(archive: Path, name: str) -> tuple[Path, list[Judged]]:
+    """Make the page of an archive again, into a directory beside it whose name ends in PAGES. Raises as `make_page`."""
+    with evidence_in(archive, name) as (evidence, reproduction, template):
+        target = real_root(archive).with_name(f"{archive.stem}-{PAGES}")
+        return write_page(evidence, reproduction, template, target, name)
 
 
 def write_page(

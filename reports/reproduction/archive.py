@@ -1,0 +1,139 @@
+"""One file with all that a page of a reproduction follows from, to be cited: the page can be made of it without a run.
+
+A ZIP file. `manifest.json` has the SHA-256 of each other member: the claims and the text of the page (`claims.yaml`,
+`page.md`), the tables of `judging` (`tables/*.parquet`, for any program), where the runs come from (`facts.json`), the
+page as it was written (`page/`), and of each sweep, in a directory of its name, the plan, the certificates, the digests
+of the files of the machine, and the captures of one run as a sample.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from io import BytesIO
+from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
+
+from pydantic import ValidationError
+
+from owlt.inputs.mistake import Mistake, Place
+from owlt.reports.reproduction.claims import NAME, Reproduction, load_claims
+from owlt.reports.reproduction.evidence import Evidence, Facts
+from owlt.reports.reproduction.judging import ALL_RUNS, CAPTURES, TABLES, database_of_files, write_files
+from owlt.reports.results.load import Results, Run
+from owlt.results.files import CERTIFICATES, MACHINES, PLAN_NAME, ReportError
+from owlt.results.plain_files import files_in, is_plain, open_plain, read_plain, real_root, write_whole
+from owlt.results.record import RECORD_NAME
+from owlt.results.recorded_runs import run_directory
+
+MANIFEST = "manifest.json"
+FACTS = "facts.json"
+TEMPLATE = "page.md"
+READ = (NAME, TEMPLATE, FACTS, *(f"tables/{table}.parquet" for table in (ALL_RUNS, *TABLES)))
+"""The members that a page is made from."""
+MOST_ARCHIVE_BYTES = 1_000_000_000
+MOST_MEMBER_BYTES = 1_000_000_000
+"""Of all members together that are read, uncompressed."""
+MOST_SAMPLE_BYTES = 1_000_000
+"""Of the captures of the sample."""
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+def write_archive(
+    path: Path, name: str, evidence: Evidence, results: Sequence[Results], directory: Path, page: Path
+) -> Path:
+    """Write the archive of a page that was made of these results. Raises OSError."""
+    members = {NAME: read_plain(directory / NAME), TEMPLATE: read_plain(directory / TEMPLATE)}
+    members[FACTS] = evidence.facts.model_dump_json(indent=2).encode()
+    with TemporaryDirectory() as tables:
+        write_files(evidence.connection, Path(tables))
+        members |= {f"tables/{each.name}": read_plain(each, MOST_ARCHIVE_BYTES) for each in files_in(Path(tables))}
+    members |= {f"page/{each.name}": read_plain(each) for each in files_in(page.parent) if each.name.startswith(name)}
+    for each in results:
+        members |= {f"{each.sweep.name}/{member}": content for member, content in _members_of(each)}
+    manifest = {"name": name, "sha256": {each: sha256(content).hexdigest() for each, content in members.items()}}
+    return write_whole(real_root(path), _zipped({MANIFEST: _json(manifest), **members}))
+
+
+def _members_of(results: Results) -> Iterator[tuple[str, bytes]]:
+    """What the archive has of one sweep."""
+    yield PLAN_NAME, read_plain(results.directory / PLAN_NAME)
+    for folder in (CERTIFICATES, MACHINES):
+        for path in files_in(results.directory / folder, ".json"):
+            yield f"{folder}/{path.name}", read_plain(path)
+    sizes = {run.record.run_id: _captures_bytes(run) for run in results.runs if run.completed}
+    run_id = min(sizes, key=lambda each: sizes[each], default="")
+    if run_id and sizes[run_id] <= MOST_SAMPLE_BYTES:
+        for file in (RECORD_NAME, *CAPTURES.values()):
+            yield f"sample/{run_id}/{file}", read_plain(run_directory(results.directory, run_id) / file)
+
+
+def _captures_bytes(run: Run) -> float:
+    """The size of a run's captures; infinite if one is missing."""
+    paths = [run.directory / file for file in CAPTURES.values()]
+    return sum(path.stat().st_size for path in paths) if all(map(is_plain, paths)) else inf
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def _zipped(members: Mapping[str, bytes]) -> bytes:
+    """The same members give the same bytes."""
+    content = BytesIO()
+    with ZipFile(content, "w", ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, member in members.items():
+            archive.writestr(ZipInfo(name, _DATE), member, ZIP_DEFLATED)
+    return content.getvalue()
+
+
+@contextmanager
+def evidence_in(path: Path, name: str) -> Iterator[tuple[Evidence, Reproduction, str]]:
+    """The evidence in the archive of a reproduction, its claims, and the text of its page.
+
+    Raises ReportError if it is not one, or a member differs from the manifest; ClaimsError, BadQuery.
+    """
+    members = _read(path, name)
+    with TemporaryDirectory() as directory:
+        for member, content in members.items():
+            write_whole(Path(directory, Path(member).name), content)
+        reproduction = load_claims(Path(directory))
+        with database_of_files(Path(directory), reproduction) as connection:
+            yield Evidence(connection, _facts(path, members[FACTS])), reproduction, members[TEMPLATE].decode()
+
+
+def _facts(path: Path, content: bytes) -> Facts:
+    try:
+        return Facts.model_validate_json(content)
+    except ValidationError as problem:
+        raise _unusable(path, f"{FACTS}: {problem.errors()[0]['msg']}") from problem
+
+
+def _read(path: Path, name: str) -> dict[str, bytes]:
+    """The members that a page is made from, each as the manifest has it."""
+    try:
+        with open_plain(real_root(path), MOST_ARCHIVE_BYTES) as file, ZipFile(file) as archive:
+            sizes = {each.filename: each.file_size for each in archive.infolist()}
+            if sum(sizes.get(member, 0) for member in (MANIFEST, *READ)) > MOST_MEMBER_BYTES:
+                raise _unusable(path, f"its members have more than {MOST_MEMBER_BYTES:,} bytes")
+            manifest: Any = json.loads(archive.read(MANIFEST))
+            members = {member: archive.read(member) for member in READ}
+            named, digests = manifest["name"], manifest["sha256"]
+            changed = [member for member in READ if digests[member] != sha256(members[member]).hexdigest()]
+    except (BadZipFile, KeyError, TypeError, ValueError, NotImplementedError, EOFError) as problem:
+        raise _unusable(path, str(problem)) from problem
+    if changed:
+        raise _unusable(path, f"{', '.join(changed)}: differs from the manifest")
+    if named != name:
+        raise _unusable(path, f"it is of {named!r}")
+    return members
+
+
+def _unusable(path: Path, problem: str) -> ReportError:
+    expected = "an archive that 'owlt reproduce NAME --archive FILE' wrote"
+    return ReportError(Mistake(f"cannot be used: {problem}", expected, where=Place(str(path))))
