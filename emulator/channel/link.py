@@ -488,6 +488,12 @@ class LinkSpec(Value):
         return not changed and not other_queue
 
     @property
+    def without_rate(self) -> LinkSpec:
+        """The link without its rate limit, and so without its queue."""
+        of_a_rate = ("rate_bps", "queue_packets", "queue_bytes", "queue_ns", "queue_bdp", "ecn_marking")
+        return self.model_copy(update={name: LinkSpec.model_fields[name].default for name in of_a_rate})
+
+    @property
     def netem_draws(self) -> bool:
         """True if netem makes random choices."""
         return self._drawn_by("netem")

@@ -56,8 +56,6 @@ MOST_WAITS = 64
 """The most waits that end at once in a run (`SkippedWaits`)."""
 _EARLIER_NS, _LATER_NS = 1000, 1000
 """How long before and after the beginning of a wait its window begins and ends: clocks have a resolution of 256 ns."""
-_OF_A_RATE = ("rate_bps", "queue_packets", "queue_bytes", "queue_ns", "queue_bdp", "ecn_marking")
-"""The fields of a link that a link without a rate limit does not have."""
 
 
 class Identity(NamedTuple):
@@ -359,7 +357,7 @@ def _changed(change: Change, direction: str, link: LinkSpec) -> LinkSpec:
         return link
     if change.kind == "delay":
         return link.model_copy(update={"delay_ns": link.delay_ns // 2})
-    return link.model_copy(update={name: LinkSpec.model_fields[name].default for name in _OF_A_RATE})
+    return link.without_rate
 
 
 def _windows(base: Base, changes: Changes) -> list[SkippedWaits]:

@@ -13,6 +13,7 @@ import re
 import struct
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
@@ -30,14 +31,28 @@ TOP = "capsule/"
 PROGRAMS = "programs"
 
 MOST_ARCHIVE_BYTES = 256 << 20
-MOST_ENTRIES = 50_000
 MOST_LIST_BYTES = 16 << 20
 """The largest list of entries, which is read as a whole."""
 MOST_MANIFEST_BYTES = 16 << 20
 MOST_UNPACKED_BYTES = 2 << 30
-MOST_FREE_BYTES, MOST_EXPANSION = 64 << 20, 50
-"""The unpacked files may also have no more than this many bytes and, in addition, this many times those of the
-archive."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest capsule that is written or unpacked. The unpacked files have at most `free_bytes` and, in addition,
+    `expansion` times the bytes of the archive."""
+
+    archive_bytes: int = MOST_ARCHIVE_BYTES
+    entries: int = 50_000
+    free_bytes: int = 64 << 20
+    expansion: int = 50
+
+    def unpacked_bytes(self, archive_bytes: int) -> int:
+        """The most that an archive of so many bytes may have."""
+        return min(MOST_UNPACKED_BYTES, self.free_bytes + self.expansion * archive_bytes)
+
+
+LIMITS = Limits()
 LONGEST_NAME = 1_000
 _BLOCK_BYTES = 1 << 20
 
@@ -89,7 +104,9 @@ class BrokenCapsule(OwltError):
     """A file that is not a capsule, or one that is damaged or hostile."""
 
 
-def write_capsule(path: Path, manifest: Manifest, files: Mapping[str, bytes | Path]) -> Manifest:
+def write_capsule(
+    path: Path, manifest: Manifest, files: Mapping[str, bytes | Path], limits: Limits = LIMITS
+) -> Manifest:
     """Write a capsule of these files, by their names below `capsule/`. Returns the manifest with `files` filled in.
 
     The same manifest and files give the same bytes. Raises ValueError for a name that `unpack` would refuse, OwltError
@@ -106,20 +123,17 @@ def write_capsule(path: Path, manifest: Manifest, files: Mapping[str, bytes | Pa
         for name in contents:
             target.writestr(_entry(name), _bytes(files[name]), ZIP_DEFLATED, 9)
     archive_bytes = archive.tell()
-    _require_moderate(sum(each.size_bytes for each in contents.values()), archive_bytes, len(contents))
+    _require_moderate(sum(each.size_bytes for each in contents.values()), archive_bytes, len(contents), limits)
     write_whole(path, archive.getvalue())
     return manifest
 
 
-def _require_moderate(unpacked_bytes: int, archive_bytes: int, count: int) -> None:
-    if archive_bytes > MOST_ARCHIVE_BYTES or unpacked_bytes > _most_bytes(archive_bytes) or count >= MOST_ENTRIES:
+def _require_moderate(unpacked_bytes: int, archive_bytes: int, count: int, limits: Limits) -> None:
+    most_bytes = limits.unpacked_bytes(archive_bytes)
+    if archive_bytes > limits.archive_bytes or unpacked_bytes > most_bytes or count >= limits.entries:
         problem = f"the capsule would have {count:,} files of {unpacked_bytes:,} bytes, compressed {archive_bytes:,}"
-        expected = f"at most {MOST_ENTRIES:,} files of {_most_bytes(archive_bytes):,} bytes, {MOST_ARCHIVE_BYTES:,}"
+        expected = f"at most {limits.entries:,} files of {most_bytes:,} bytes, {limits.archive_bytes:,}"
         raise OwltError(Mistake(problem, expected, "repeat the problem with a shorter transfer, or leave out programs"))
-
-
-def _most_bytes(archive_bytes: int) -> int:
-    return min(MOST_UNPACKED_BYTES, MOST_FREE_BYTES + MOST_EXPANSION * archive_bytes)
 
 
 def is_known(name: str) -> bool:
@@ -127,17 +141,17 @@ def is_known(name: str) -> bool:
     return len(name) <= LONGEST_NAME and _KNOWN.fullmatch(name) is not None
 
 
-def unpack(path: Path, directory: Path) -> Manifest:
+def unpack(path: Path, directory: Path, limits: Limits = LIMITS) -> Manifest:
     """Unpack a capsule into an empty directory. Returns its manifest.
 
     Raises BrokenCapsule, in which the entry is named, for a file that is not a capsule, that is damaged, or that could
     do harm: before anything is written, except for content that is not as it is declared. OSError.
     """
     try:
-        with open_plain(path, MOST_ARCHIVE_BYTES) as file:
-            _require_short_list(file)
+        with open_plain(path, limits.archive_bytes) as file:
+            _require_short_list(file, limits)
             with ZipFile(file) as archive:
-                return _unpacked(archive, os.fstat(file.fileno()).st_size, directory)
+                return _unpacked(archive, os.fstat(file.fileno()).st_size, directory, limits)
     except BrokenCapsule as broken:
         raise BrokenCapsule(*(mistake.at(Place(str(path))) for mistake in broken.mistakes)) from None
     except NotPlain as problem:
@@ -154,7 +168,7 @@ def _refused(name: str, problem: str, expected: str) -> BrokenCapsule:
     return BrokenCapsule(Mistake(f"{name}: {problem}", expected, "do not use a capsule that you did not ask for"))
 
 
-def _require_short_list(file: BinaryIO) -> None:
+def _require_short_list(file: BinaryIO, limits: Limits) -> None:
     """Raise BrokenCapsule unless the end of the archive declares a list of entries that can be read as a whole."""
     size_bytes = file.seek(0, os.SEEK_END)
     if size_bytes < _END.size:
@@ -164,15 +178,15 @@ def _require_short_list(file: BinaryIO) -> None:
     signature, disk, first_disk, on_disk, entries, list_bytes, offset, comment = _END.unpack(end[-_END.size :])
     if signature != b"PK\x05\x06" or comment or disk or first_disk or on_disk != entries:
         raise BrokenCapsule(_damaged("it does not end as a zip archive without a comment"))
-    if end.startswith(_ZIP64_LOCATOR) or entries > MOST_ENTRIES or list_bytes > MOST_LIST_BYTES:
-        expected = f"at most {MOST_ENTRIES:,} entries in a list of {MOST_LIST_BYTES:,} bytes"
+    if end.startswith(_ZIP64_LOCATOR) or entries > limits.entries or list_bytes > MOST_LIST_BYTES:
+        expected = f"at most {limits.entries:,} entries in a list of {MOST_LIST_BYTES:,} bytes"
         raise _refused("list of entries", f"{entries:,} entries, {list_bytes:,} bytes", expected)
     if offset + list_bytes + _END.size != size_bytes:
         raise BrokenCapsule(_damaged("something is before or behind the archive"))
     file.seek(0)
 
 
-def _unpacked(archive: ZipFile, archive_bytes: int, directory: Path) -> Manifest:
+def _unpacked(archive: ZipFile, archive_bytes: int, directory: Path, limits: Limits) -> Manifest:
     entries: dict[str, ZipInfo] = {}
     for entry in archive.infolist():
         name = entry.filename.removeprefix(TOP)
@@ -180,7 +194,7 @@ def _unpacked(archive: ZipFile, archive_bytes: int, directory: Path) -> Manifest
         if name in entries:
             raise _refused(name, "is there twice", "each name once")
         entries[name] = entry
-    most_bytes = _most_bytes(archive_bytes)
+    most_bytes = limits.unpacked_bytes(archive_bytes)
     if (total := sum(entry.file_size for entry in entries.values())) > most_bytes:
         raise _refused("all files", f"{total:,} bytes unpacked", f"at most {most_bytes:,}")
     if MANIFEST_NAME not in entries or entries[MANIFEST_NAME].file_size > MOST_MANIFEST_BYTES:

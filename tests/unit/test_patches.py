@@ -22,7 +22,7 @@ without openat2(2); and the functions whose calls are counted."""
 def patches(text: str) -> int:
     """How many calls of setattr or setitem of monkeypatch concern one of our modules, or what one has defined."""
     tree = ast.parse(text)
-    foreign = {"sys", "os", "platform", "time", "select", "socket", "subprocess"}
+    foreign = {"sys", "os", "platform", "time", "select", "signal", "socket", "subprocess"}
     calls = [
         node.args[0]
         for node in ast.walk(tree)

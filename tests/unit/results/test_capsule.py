@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owlt.inputs.mistake import OwltError
-from owlt.results import capsule
-from owlt.results.capsule import BrokenCapsule, Manifest, is_known, unpack, write_capsule
+from owlt.results.capsule import LIMITS, BrokenCapsule, Limits, Manifest, is_known, unpack, write_capsule
 
 RUN = "cfdp_1MB_r1"
 FILES: dict[str, bytes | Path] = {
@@ -64,11 +63,11 @@ def rewritten(path: Path, change: Change, more: str = "", twice: str = "") -> No
             archive.writestr(new, b"more")
 
 
-def refusal(path: Path) -> str:
+def refusal(path: Path, limits: Limits = LIMITS) -> str:
     """Why a capsule is refused; nothing is written then."""
     with TemporaryDirectory() as name:
         with pytest.raises(BrokenCapsule) as refused:
-            unpack(path, Path(name).resolve())
+            unpack(path, Path(name).resolve(), limits)
         assert contents(Path(name)) == {}
     return str(refused.value)
 
@@ -188,27 +187,21 @@ def test_a_file_with_another_content_is_refused(path: Path, tmp_path: Path) -> N
         unpack(path, tmp_path / "new")
 
 
-def test_an_archive_that_expands_beyond_all_measure_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capsule, "MOST_FREE_BYTES", 1000)
-    monkeypatch.setattr(capsule, "MOST_EXPANSION", 1)
+def test_an_archive_that_expands_beyond_all_measure_is_refused(path: Path) -> None:
+    said = refusal(path, Limits(free_bytes=1000, expansion=1))
 
-    assert re.search(r"all files: 11,\d+ bytes unpacked, expected at most 2,\d+", refusal(path))
+    assert re.search(r"all files: 11,\d+ bytes unpacked, expected at most 2,\d+", said)
 
 
-def test_what_could_not_be_unpacked_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capsule, "MOST_ARCHIVE_BYTES", 100)
-
+def test_what_could_not_be_unpacked_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(OwltError, match=r"the capsule would have 5 files .* a shorter transfer"):
-        write_capsule(tmp_path / "it.zip", MANIFEST, FILES)
+        write_capsule(tmp_path / "it.zip", MANIFEST, FILES, Limits(archive_bytes=100))
 
     assert not (tmp_path / "it.zip").exists()
 
 
-def test_a_list_with_too_many_entries_is_refused_before_it_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capsule, "MOST_ENTRIES", 3)
-    monkeypatch.setattr(capsule, "ZipFile", None)
-
-    assert "list of entries: 6 entries" in refusal(path)
+def test_a_list_with_too_many_entries_is_refused(path: Path) -> None:
+    assert "list of entries: 6 entries" in refusal(path, Limits(entries=3))
 
 
 def test_a_capsule_of_a_newer_version_is_named(path: Path) -> None:
