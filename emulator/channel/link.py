@@ -508,9 +508,12 @@ class LinkSpec(Value):
         return bool(getattr(self, name) != LinkSpec.model_fields[name].default)
 
     def _drawn_by(self, *sources: str) -> bool:
-        return any(
-            row.drawn_by in sources and self.has(name) and self._draws(name) for name, row in impairments().items()
-        )
+        return any(impairments()[name].drawn_by in sources for name in self.drawn)
+
+    @property
+    def drawn(self) -> list[str]:
+        """The fields whose values make random choices."""
+        return [name for name, row in impairments().items() if row.drawn_by and self.has(name) and self._draws(name)]
 
     def _draws(self, name: str) -> bool:
         """Whether the value of a field that may make random choices does. A listed packet is dropped, or has a bit

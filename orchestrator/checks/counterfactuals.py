@@ -24,7 +24,7 @@ from owlt.captures.inspection.critical_path import is_lost
 from owlt.captures.inspection.inspection import inspect
 from owlt.captures.protocols.ladder import Rung
 from owlt.emulator.channel.aimed_fault import MOST_RULES
-from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.link import LinkSpec, impairments
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
@@ -32,7 +32,7 @@ from owlt.inputs.mistake import Place as InFile
 from owlt.inputs.quantities import format_delay, format_rate, format_rate_or_unlimited
 from owlt.inputs.sweep import SkippedWaits
 from owlt.orchestrator.checks.fault_cases import DIRECTIONS, HOST_OF, Direction, Hit, Place, aimed_at
-from owlt.orchestrator.checks.shrinking import without_random_effects
+from owlt.orchestrator.checks.shrinking import OF_LOSSES, without_random_effects
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Batch, Plan, Run, advertised_values, channel_of, read_plan
 from owlt.orchestrator.planning.run_channel import channel_key, with_links
@@ -169,11 +169,9 @@ def _not_exact(directory: Path, problem: str) -> OwltError:
 
 def _random_effects(channel: ChannelSpec) -> list[str]:
     links = [link for links in channel.states for link in links.values()]
+    drawn = dict.fromkeys(name for link in links for name in link.drawn if name not in OF_LOSSES)
     effects = {
-        "jitter": any(link.jitter for link in links),
-        "reordering": any(link.reordering for link in links),
-        "duplication": any(link.duplication_rate for link in links),
-        "ECN marks by chance": any(link.ecn_marking and link.ecn_marking.draws for link in links),
+        **{impairments()[name].label: True for name in drawn},
         "outages": any(not link.up for link in links),
         "faults by chance": any(fault.probability < 1 for fault in channel.faults),
         "faults that others start": any(fault.after for fault in channel.faults),

@@ -29,16 +29,9 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.run_channel import with_links
 from owlt.orchestrator.run.analysis import case_of_run
 
-_RANDOM = (
-    "jitter",
-    "reordering",
-    "packet_error_rate",
-    "bit_error_rate",
-    "pattern",
-    "coding",
-    "loss",
-    "duplication_rate",
-)
+OF_LOSSES = ("packet_error_rate", "bit_error_rate", "pattern", "coding", "loss")
+"""The fields of a link that lose or damage packets."""
+_RANDOM = (*OF_LOSSES, "jitter", "reordering", "duplication_rate")
 """The fields of a link with random or listed effects."""
 
 
