@@ -26,16 +26,16 @@ TIME: Mapping[str, str] = {
 }
 """Colours of what a session's time was spent on (captures.inspection.critical_path)."""
 TIME_TITLES: Mapping[str, str] = {
-    "new data": "the link transmits the file, once",
-    "serialization": "the links transmit other packets, or data again",
-    "queueing": "packets wait for a link",
-    "propagation": "packets propagate",
-    "in the channel": "packets are in the channel",
-    "processing": "the hosts answer",
-    "timer": "a host waits for a timer",
-    "waiting": "a host waits, for no packet and no known timer",
+    "new data": "transmission of file data (first time)",
+    "serialization": "retransmissions and control packets",
+    "queueing": "queueing",
+    "propagation": "propagation",
+    "in the channel": "channel transit (not divided further)",
+    "processing": "host processing",
+    "timer": "timers",
+    "waiting": "unexplained idle time",
 }
-"""The same in words, for legends."""
+"""The title of each kind in legends and tables."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 NAMED = 6
 """The most implementations that a sentence names, and that are side by side in the table of medians."""

@@ -66,7 +66,7 @@ class Counterfactual:
 
     @property
     def text(self) -> str:
-        """What is changed, in words, such as "the second loss (forward #118, EOF) healed"."""
+        """What is changed, in words, such as "without the second loss (forward #118, EOF)"."""
         return " and ".join(change.text for change in self.changes)
 
     @property
@@ -129,7 +129,7 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
     except OwltError as error:
         return Costs(str(error))
     except FileNotFoundError as error:
-        return Costs(f"{error.filename} is missing, which says how the run was performed")
+        return Costs(f"{error.filename} is missing, which describes how the run was performed")
     if problem := trials.difference():
         return Costs(problem, runs=trials.runs)
     harmless_s = HARMLESS_RTTS * base.channel.rtt_ns / 1e9 + _packet_s(base)
@@ -196,17 +196,17 @@ class Trials:
         return self._trials[_key(())].times
 
     def difference(self) -> str:
-        """Why the run without a change is not the recorded one; "" if it takes the same time."""
+        """How the run without a change differs from the recorded one; "" if it takes the same time."""
         if _key(()) not in self._trials:
             return "the repeated run has no packets"
         recorded, again = self._base.times, self.base_times
         for what, before, after in (
-            ("the session", recorded.session_s, again.session_s),
-            ("the delivery", recorded.delivered_s, again.delivered_s),
+            ("session time", recorded.session_s, again.session_s),
+            ("time to delivery", recorded.delivered_s, again.delivered_s),
         ):
             if not _is_same(before, after):
-                now, then = ("for ever" if each is None else f"{each:.6f} s" for each in (after, before))
-                return f"with the recorded losses alone, {what} takes {now} instead of {then}"
+                now, then = ("none" if each is None else f"{each:.6f} s" for each in (after, before))
+                return f"with the recorded losses alone, the {what} is {now} instead of {then}"
         return ""
 
     def _batch(self, due: dict[Key, Places]) -> dict[Key, _Trial]:

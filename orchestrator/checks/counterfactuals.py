@@ -149,12 +149,16 @@ def base_of(directory: Path, rungs: Sequence[Rung]) -> Base:
     if run is None or times is None:
         raise _not_exact(directory, "the run is not in the plan of its results, or has no packets")
     if plan.sweep.clock != "exact" or plan.sweep.rig != "virtual":
-        raise _not_exact(directory, f"a run on the clock {plan.sweep.clock} is no function of its seed and its channel")
+        raise _not_exact(
+            directory, f"a run on the clock {plan.sweep.clock} is not determined by its seed and its channel"
+        )
     if why := plan.implementations[record.implementation].not_repeatable:
         raise _not_exact(directory, f"{record.implementation} is not repeatable: {why}")
     channel = channel_of(run, plan.channels[run.channel_key], True)
     if random := _random_effects(channel):
-        raise _not_exact(directory, f"its channel has effects that cannot be aimed as losses can: {', '.join(random)}")
+        raise _not_exact(
+            directory, f"its channel has random effects that cannot be repeated as aimed faults: {', '.join(random)}"
+        )
     faults = tuple(fault for fault in channel.faults if not fault.action.drop)
     channel = without_random_effects(channel).model_copy(update={"faults": faults})
     run = run.model_copy(update={"seed": record.seed})
@@ -173,8 +177,8 @@ def _random_effects(channel: ChannelSpec) -> list[str]:
     effects = {
         **{impairments()[name].label: True for name in drawn},
         "outages": any(not link.up for link in links),
-        "faults by chance": any(fault.probability < 1 for fault in channel.faults),
-        "faults that others start": any(fault.after for fault in channel.faults),
+        "faults with a probability below 1": any(fault.probability < 1 for fault in channel.faults),
+        "faults that start after another fault": any(fault.after for fault in channel.faults),
     }
     return [name for name, is_there in effects.items() if is_there]
 
@@ -243,12 +247,12 @@ def changes_of(base: Base, causes: Sequence[Cause]) -> list[Change]:
 
 def _healed_text(losses: Sequence[Loss], of: int) -> str:
     if len(losses) == 1:
-        which = "the only" if of == 1 else f"the {losses[0].ordinal}"
-        return f"{which} loss ({losses[0].text}) healed"
+        which = "only" if of == 1 else losses[0].ordinal
+        return f"without the {which} loss ({losses[0].text})"
     which = "both" if of == len(losses) == 2 else f"all {of}" if len(losses) == of else f"{len(losses)} of {of}"
     if len(losses) <= _NAMED:
-        return f"{which} losses ({'; '.join(loss.text for loss in losses)}) healed"
-    return f"{which} losses ({', '.join(dict.fromkeys(loss.name for loss in losses))}) healed"
+        return f"without {which} losses ({'; '.join(loss.text for loss in losses)})"
+    return f"without {which} losses ({', '.join(dict.fromkeys(loss.name for loss in losses))})"
 
 
 def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
@@ -257,8 +261,8 @@ def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
         if cause.what == "timer" and 0 < len(waits) <= MOST_WAITS:
             which = f"{len(waits)} timers" if len(waits) > 1 else "the timer"
             length_ns = round(waits[0].length_ns, DIGITS - len(str(waits[0].length_ns)))
-            which += f" of {format_delay(length_ns)} in the {cause.host}"
-            yield Change("timer", f"{which}, before {cause.message}, expired at once", waits=waits)
+            which += f" of {format_delay(length_ns)} at the {cause.host} before {cause.message}"
+            yield Change("timer", f"without {which}", waits=waits)
 
 
 def _changes_of_links(base: Base) -> Iterator[Change]:
@@ -266,11 +270,11 @@ def _changes_of_links(base: Base) -> Iterator[Change]:
         link = base.channel.link(direction)
         if link.delay_ns:
             halved = f"from {format_delay(link.delay_ns)} to {format_delay(link.delay_ns // 2)}"
-            yield Change("delay", f"the {direction} delay halved, {halved}", direction=direction)
+            yield Change("delay", f"{direction} delay halved {halved}", direction=direction)
     for direction in DIRECTIONS:
         link = base.channel.link(direction)
         if link.rate_bps is not None:
-            text = f"the {direction} rate unlimited instead of {format_rate(link.rate_bps)}"
+            text = f"{direction} rate unlimited instead of {format_rate(link.rate_bps)}"
             yield Change("rate", text, direction=direction)
 
 
@@ -280,7 +284,7 @@ def _changes_of_advertised(base: Base) -> Iterator[Change]:
     rates = [format_rate_or_unlimited(each.rate_bps) for each in (own, advertised)]
     delays = [format_delay(round(each.one_way_delay_s * 1e9)) for each in (own, advertised)]
     if words := [" instead of ".join(each) for each in (rates, delays) if each[0] != each[1]]:
-        yield Change("advertised", f"the channel's own {' and '.join(words)} advertised")
+        yield Change("advertised", f"the channel's own values advertised: {' and '.join(words)}")
 
 
 def without_advertised(plan: Plan, run: Run) -> Plan:
@@ -345,7 +349,7 @@ def channel_with(base: Base, changes: Changes, places: Places) -> ChannelSpec:
         channel = with_links(channel, partial(_changed, change))
     faults = aimed_at(tuple(Hit(place) for place in places.values()))
     if (most := max((len(fault.occurrences) for fault in faults), default=0)) > MOST_RULES:
-        raise OwltError(Mistake(f"{most} losses in one direction", f"at most {MOST_RULES}, which can be aimed"))
+        raise OwltError(Mistake(f"{most} losses in one direction", f"at most {MOST_RULES}, the limit for aimed faults"))
     return channel.model_copy(update={"faults": (*channel.faults, *faults)})
 
 

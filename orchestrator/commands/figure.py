@@ -154,7 +154,7 @@ def _require_time(rows: Sequence[Row], results: Sequence[Path]) -> None:
     from owlt.reports.comparison.time_use import has_time
 
     if not has_time(rows):
-        problem, fix = "where the time of its runs went is not computed", f"owlt why {results[0]}"
+        problem, fix = "no run has a time account", f"owlt why {results[0]}"
         raise OwltError(Mistake(problem, fix=fix, where=Place(str(results[0]))))
 
 

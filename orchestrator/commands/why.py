@@ -1,5 +1,5 @@
-"""`owlt why`: where the time of a transfer went, what each cause costs, and what differs between two runs; of a sweep,
-where the time of its runs went."""
+"""`owlt why`: the breakdown of a session's time, the cost of each cause, and the differences between two runs; for a
+results directory, the breakdown for all runs."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ PERFORMED = Path("results", "why")
 
 def why(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The directory of a run: RESULTS/runs/NAME; or a results directory.")
+        Path, typer.Argument(metavar="RUN", help="A results directory, or the directory of one run: RESULTS/runs/NAME.")
     ],
     against: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Another run: what differs from it, packets and causes.")
+        Path | None,
+        typer.Option(metavar="RUN", help="Compare with another run: the first packet and the causes that differ."),
     ] = None,
     perform: Annotated[
-        bool, typer.Option(help="Perform the run again with one thing changed at a time, to know what it costs.")
+        bool, typer.Option(help="Perform the run again with one change at a time, to measure what each cause costs.")
     ] = True,
     every: Annotated[
         bool, typer.Option("--all", help=f"Print all causes and costs, not only the {MOST_CAUSES} largest.")
@@ -47,11 +48,13 @@ def why(
 ) -> None:
     """Explain where the time of a run or of a sweep went.
 
-    The session's time is the sum of the parts of its critical path: what the next packet waited for at each moment. The
-    causes are printed with the largest first. On the clock exact the run is then performed again, in results/why/NAME,
-    with a loss healed, a delay halved or a rate unlimited: the difference is the cost. 'owlt analyse RUN' draws the
-    path. Of a results directory: means over the runs of each implementation in each cell, which 'owlt report' and 'owlt
-    figure --kind time' then draw.
+    The session time is divided into the parts of its critical path: transmission, queueing, propagation, timers and
+    idle time. The causes of additional time follow, largest first. On the clock exact, the run is then performed again
+    in results/why/NAME, each time with one change: without a loss, with half the delay or with an unlimited rate. The
+    difference in session time is the cost. 'owlt analyse RUN' draws the critical path.
+
+    For a results directory, the command prints means for each implementation in each cell. 'owlt report' and 'owlt
+    figure --kind time' draw them.
     """
     from owlt.captures.inspection.causes import causes
     from owlt.captures.inspection.comparison import compare
@@ -95,7 +98,7 @@ def _path_of(run: Path) -> tuple[RunRecord, CriticalPath, list[str]]:
         raise OwltError(Mistake("is not the directory of a run", expected, where=Place(str(run))))
     record, _, inspection = inspected_run(directory)
     if inspection.path is None:
-        problem = "where its time went is not known: its packets could not be analysed, or there is only one"
+        problem = "its time cannot be broken down: its packets could not be analysed, or there is only one"
         raise OwltError(Mistake(problem, "a session of several packets", where=Place(str(run))))
     return record, inspection.path, list(dict.fromkeys([*record.suspect, *inspection.summary.suspect]))
 
@@ -103,7 +106,7 @@ def _path_of(run: Path) -> tuple[RunRecord, CriticalPath, list[str]]:
 def _lines(
     record: RunRecord, path: CriticalPath, suspect: Sequence[str], found: Sequence[Cause], every: bool
 ) -> Iterator[str]:
-    """Where the time went, and the causes."""
+    """The breakdown of the session time, and the causes."""
     from owlt.reports.sessions.explanation import cause_text, headline, share_rows
 
     yield f"{record.run_id}: {record.outcome}; {headline(path)}"
@@ -112,16 +115,16 @@ def _lines(
     width, numbers = max(len(title) for title, _, _ in rows), max(len(time) for _, time, _ in rows)
     yield from (f"  {title:{width}}  {time:>{numbers}}  {share:>6}" for title, time, share in rows)
     shown = found if every else found[:MOST_CAUSES]
-    yield "the causes of the rest, the largest first:" if shown else "nothing else took time"
+    yield "causes of additional time, largest first:" if shown else "no significant cause of additional time"
     yield from (f"  {number}. {cause_text(cause, path)}" for number, cause in enumerate(shown, start=1))
     if left := len(found) - len(shown):
-        yield f"  and {left} more: --all"
+        yield f"  {left} more with --all"
 
 
 def _costs(
     printer: Printer, run: Path, record: RunRecord, path: CriticalPath, found: Sequence[Cause], guests: int | None
 ) -> Costs:
-    """What the causes cost; the runs stay in a results directory of their own."""
+    """What the causes cost. The runs remain in a results directory of their own."""
     from owlt.orchestrator.checks.costs import costs
     from owlt.results.plain_files import real_root
 
@@ -136,30 +139,30 @@ def _costs(
 
 
 def _cost_lines(costs: Costs, every: bool) -> Iterator[str]:
-    """What each change saves, and the fewest that explain the rest."""
+    """What each change saves, and the smallest set of changes that explains the additional time."""
     if costs.problem:
-        yield f"what the causes cost is not known: {costs.problem}"
+        yield f"the costs of the causes are not available: {costs.problem}"
         return
     assert costs.base is not None
     single = [each for each in costs.counterfactuals if len(each.changes) == 1 and each.cost_s > 0]
     shown = single if every else single[:MOST_CAUSES]
-    yield f"performed again with one thing changed ({costs.runs} runs):" if shown else "no change makes it faster"
+    yield f"session time with one change each ({costs.runs} runs):" if shown else "no change reduces the session time"
     yield from (f"  {_cost_text(each, costs.base.session_s)}" for each in shown)
     if left := len(single) - len(shown):
-        yield f"  and {left} more: --all"
+        yield f"  {left} more with --all"
     if len(costs.least) > 1:
         changes = " and ".join(change.text for change in costs.least)
-        yield f"  together, {changes}: {costs.least_cost_s:.3f} s less"
+        yield f"  combined, {changes}: {costs.least_cost_s:.3f} s saved"
     for each in costs.interactions:
-        which = " and ".join(loss.text for loss in each.losses)
-        how = "only together" if each.is_shared else "each one alone"
-        yield f"  the losses of {which} cost {each.cost_s:.3f} s, {how}"
+        which = "; ".join(loss.text for loss in each.losses)
+        how = "all of them are" if each.is_shared else "any one of them is"
+        yield f"  losses ({which}): {each.cost_s:.3f} s saved if {how} removed"
 
 
 def _cost_text(each: Counterfactual, base_s: float) -> str:
-    """A change and what it saves."""
-    doubt = f"; {each.displaced} losses hit other packets" if each.displaced else ""
-    return f"{each.text}: {each.times.session_s:.3f} s instead of {base_s:.3f} s, {each.cost_s:.3f} s less{doubt}"
+    """A change, the session time with it, and the time saved."""
+    doubt = f"; losses that hit other packets than recorded: {each.displaced}" if each.displaced else ""
+    return f"{each.text}: {each.times.session_s:.3f} s instead of {base_s:.3f} s, {each.cost_s:.3f} s saved{doubt}"
 
 
 def _costs_json(costs: Costs) -> dict[str, Any]:
@@ -189,22 +192,23 @@ def _costs_json(costs: Costs) -> dict[str, Any]:
 
 
 def _comparison_lines(comparison: Comparison, other: str, every: bool) -> Iterator[str]:
-    """The first packet that differs, and the causes that do."""
+    """The first packet that differs, and the causes that differ."""
     lengths_s = [length_ns / 1e9 for length_ns in comparison.lengths_ns]
-    yield f"against {other}: {lengths_s[1]:.3f} s there, {lengths_s[0]:.3f} s here"
+    yield f"session time: {lengths_s[0]:.3f} s in this run, {lengths_s[1]:.3f} s in {other}"
     first = comparison.first
     if first is None:
-        yield "all packets are the same"
+        yield "all packets are identical"
         return
     here, there = (
         f"no packet {first.number}" if name is None or left_ns is None else f"{name} after {left_ns / 1e9:.6f} s"
         for name, left_ns in zip(first.names, first.left_ns, strict=True)
     )
-    yield f"the first packet that differs is number {first.number} of the {first.host}: {here} here, {there} there"
+    which = f"number {first.number} of the {first.host}"
+    yield f"first packet that differs, {which}: {here} in this run, {there} in the other"
     shown = comparison.causes if every else comparison.causes[:MOST_CAUSES]
     for each in shown:
         here_s, there_s = (total_ns / 1e9 for total_ns in each.totals_ns)
         what = f"{each.what} of the {each.host}, {each.phase}" + (f" ({each.message})" if each.message else "")
-        yield f"  {what}: {here_s:.3f} s here, {there_s:.3f} s there"
+        yield f"  {what}: {here_s:.3f} s in this run, {there_s:.3f} s in the other"
     if left := len(comparison.causes) - len(shown):
-        yield f"  and {left} more: --all"
+        yield f"  {left} more with --all"

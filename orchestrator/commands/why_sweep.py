@@ -1,4 +1,4 @@
-"""`owlt why RESULTS`: where the time of the runs of a sweep went, by implementation and cell."""
+"""`owlt why RESULTS`: the breakdown of session time over the runs of a sweep, by implementation and cell."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LEAST_SHARE = 0.0005
 
 
 def explain_results(results: Path, as_json: bool) -> None:
-    """Print where the time of the runs in a results directory went, and compute that for runs where it is not known.
+    """Print the breakdown of session time for a results directory, after computing the time accounts that are missing.
 
-    Raises OwltError if no run kept its captures, ReportError as `load_results`.
+    Raises OwltError if no run has a time account, ReportError as `load_results`.
     """
     from owlt.orchestrator.run.time_accounts import account_runs
     from owlt.reports.answer.reasons import largest_shares
@@ -56,14 +56,14 @@ def explain_results(results: Path, as_json: bool) -> None:
     )
     numbers = ("runs", "session", *kinds)
     printer.table(("implementation", *heads, *numbers), rows, numbers)
-    printer.text("means over the delivered files, in s")
+    printer.text("means in s over the runs whose file was delivered, with their share of the session time")
     printer.text(f"to add this to the report: owlt report {results}")
-    for sentence in (*sentences, *(f"without time: {reason}" for reason in without)):
+    for sentence in (*sentences, *(f"no time account: {reason}" for reason in without)):
         printer.text(sentence)
 
 
 def _uses(cells: Sequence[Cell]) -> Iterator[tuple[Cell, str, TimeUse]]:
-    """Where the time of each implementation in each cell went, as far as it is known."""
+    """The time use of each implementation in each cell, if any of its runs has a time account."""
     from owlt.reports.comparison.time_use import time_use
 
     for cell in cells:
@@ -98,5 +98,5 @@ def _values(cell: Cell) -> list[dict[str, Any]]:
 
 
 def _mistake(results: Path, without: Sequence[str]) -> Mistake:
-    problem = f"where the time of its runs went is not known: {'; '.join(without) or 'no file was delivered'}"
+    problem = f"no run has a time account: {'; '.join(without) or 'no file was delivered'}"
     return Mistake(problem, "delivered files and kept captures", where=Place(str(results)))

@@ -1,6 +1,6 @@
-"""Why an implementation wins in a cell: what the sessions of another one spend more time on, from their time accounts.
+"""Why one implementation is faster than another in a cell: on what the sessions of the slower one spend more time.
 
-The times are means over the runs whose file was delivered, so their differences add up to that of the sessions.
+The times are means over the runs whose file was delivered, so their differences add up to that of the session times.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Accounts = Mapping[str, TimeAccount]
 
 @dataclass(frozen=True)
 class _Purpose:
-    """What time is spent on, to follow "spends 0.61 s". `is_avoidable`: not every protocol needs it on this channel.
+    """What time is spent on; `text` follows "spends 0.61 s". `is_avoidable`: another protocol might not need it.
 
-    `ways`: of the time, only what one propagation to the receiver takes, or all but that.
+    `ways`: all of the time, only one propagation delay to the receiver, or all but that delay.
     """
 
     text: str
@@ -47,27 +47,27 @@ class _Purpose:
 
 _WAYS: tuple[Kind, ...] = ("propagation", "in the channel")
 _PURPOSES = (
-    _Purpose("in transmitting the file once", ("new data",), is_avoidable=False),
-    _Purpose("in transmitting other packets, or data again", ("serialization",)),
-    _Purpose("in queues", ("queueing",)),
-    _Purpose("in round trips before the first data", _WAYS, ("opening",)),
-    _Purpose("in propagation of the file", _WAYS, ("transfer",), is_avoidable=False, ways="one"),
-    _Purpose("in round trips while it sends the file", _WAYS, ("transfer",), ways="all but one"),
-    _Purpose("in round trips of recovery", _WAYS, ("recovery",)),
-    _Purpose("in round trips after delivery", _WAYS, ("closing",), is_avoidable=False),
-    _Purpose("in answers of the hosts", ("processing",)),
-    _Purpose("in waits of the sender for timers", ("timer",), host="sender"),
-    _Purpose("in waits of the receiver for timers", ("timer",), host="receiver"),
-    _Purpose("in waits of the sender", ("waiting",), host="sender"),
-    _Purpose("in waits of the receiver", ("waiting",), host="receiver"),
+    _Purpose("on the first transmission of the file", ("new data",), is_avoidable=False),
+    _Purpose("on retransmissions and control packets", ("serialization",)),
+    _Purpose("on queueing", ("queueing",)),
+    _Purpose("on round trips before the first data packet", _WAYS, ("opening",)),
+    _Purpose("on propagation of the file", _WAYS, ("transfer",), is_avoidable=False, ways="one"),
+    _Purpose("on round trips during the first transmission of the file", _WAYS, ("transfer",), ways="all but one"),
+    _Purpose("on round trips during loss recovery", _WAYS, ("recovery",)),
+    _Purpose("on round trips after delivery", _WAYS, ("closing",), is_avoidable=False),
+    _Purpose("on host processing", ("processing",)),
+    _Purpose("on timers of the sender", ("timer",), host="sender"),
+    _Purpose("on timers of the receiver", ("timer",), host="receiver"),
+    _Purpose("on unexplained idle time of the sender", ("waiting",), host="sender"),
+    _Purpose("on unexplained idle time of the receiver", ("waiting",), host="receiver"),
 )
-"""Each part of a session belongs to one of them."""
+"""Each part of a session belongs to exactly one of them."""
 MOST_PURPOSES = 2
 """The most purposes that a sentence names."""
 LEAST_PART = 0.15
-"""The part of a difference that a purpose has at least, to be named."""
+"""The smallest part of a difference for which a sentence names a purpose."""
 LEAST_SHARE = 0.1
-"""The share of a session that a purpose has at least, to be worth a sentence of its own."""
+"""The smallest share of the session time for which a purpose gets a sentence."""
 
 
 class _Compared(NamedTuple):
@@ -129,7 +129,7 @@ def _reason(pair: _Pair, compared: _Compared, dimensions: Sequence[Dimension]) -
     difference = f"{compared.verb} {_seconds(pair.gain_s)} {compared.less} than {pair.other}{at}"
     spends = listed([f"{_seconds(pair.other_s[place])} {_PURPOSES[place].text}" for place in named])
     own = listed([_seconds(pair.best_s[place]) for place in named])
-    return f"{pair.best} {difference}: {pair.other} spends {spends}; {pair.best} {own}."
+    return f"{pair.best} {difference}: {pair.other} spends {spends}; {pair.best} spends {own}."
 
 
 def _pair(
@@ -158,8 +158,8 @@ def _spent_s(sample: Sample, accounts: Accounts, phases: Sequence[Phase] = PHASE
 
 
 def largest_shares(cells: Sequence[Cell], dimensions: Sequence[Dimension], accounts: Accounts) -> list[str]:
-    """A sentence for each implementation: on what it spends the largest share that another protocol might not need, in
-    the cell where that is largest. Implementations without such a share are left out."""
+    """A sentence for each implementation: the largest share of its session time that another protocol might not need,
+    in the cell where this share is largest. Implementations without such a share are omitted."""
     largest: dict[str, tuple[float, str, Point]] = {}
     for cell in cells:
         for name, sample in cell.samples.items():
@@ -169,7 +169,7 @@ def largest_shares(cells: Sequence[Cell], dimensions: Sequence[Dimension], accou
                 if purpose.is_avoidable and share > max(LEAST_SHARE, largest.get(name, (0.0, "", cell.point))[0]):
                     largest[name] = share, purpose.text, cell.point
     return [
-        f"{name} spends {percent_text(share)} of its time {text}"
+        f"{name} spends {percent_text(share)} of its session time {text}"
         + (f" at {place_text(point, dimensions)}." if dimensions else ".")
         for name, (share, text, point) in sorted(largest.items(), key=lambda item: -item[1][0])
     ]

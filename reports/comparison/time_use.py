@@ -1,6 +1,6 @@
-"""Where the time of the runs of a sample went, on average: sums of their time accounts, which add up exactly.
+"""The mean breakdown of session time over the runs of a sample, from the sums of their time accounts.
 
-Means, not medians: the parts of a mean session add up to its time, and a wait that one run in three has is in it.
+Means are used because, unlike medians, they add up, and because they include waits that occur in a minority of runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from owlt.reports.results.rows import Row
 
 @dataclass(frozen=True)
 class TimeUse:
-    """The sessions of several runs. `totals_ns` is how long each kind took in all of them, of those that took any."""
+    """The sessions of several runs. `totals_ns` is the total time of each kind that took any."""
 
     sessions_ns: tuple[int, ...]
     totals_ns: Mapping[Kind, int]
@@ -65,7 +65,7 @@ def time_use(sample: Sample) -> TimeUse | None:
 
 
 VISIBLE = 0.003
-"""The share of some sample's sessions that a kind takes at least, to be shown."""
+"""The smallest share of a sample's session time for which a kind is shown."""
 
 
 def shown_kinds(uses: Iterable[TimeUse]) -> list[Kind]:

@@ -1,4 +1,4 @@
-"""Where the time of sessions went, as stacked bars: a bar for each group at each value of x, a panel for each facet."""
+"""Session time by kind as stacked bars: a bar for each group at each value of x, a panel for each facet."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROOM = 1.2
 
 @dataclass(frozen=True)
 class _Bar:
-    """A bar: its group, its runs, and where their time went; None if no run delivered its file, or has an account."""
+    """A bar: its group, its runs, and their time use; None if no run that delivered its file has a time account."""
 
     name: str
     sample: Sample

@@ -1,4 +1,4 @@
-"""The section on where the time of a sweep's runs went: its figure, and the largest shares in sentences."""
+"""The section on the session time of a sweep's runs: its figure, and the largest shares in sentences."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from owlt.reports.sessions.session_figures import SessionFigure
 
 NAME = "time-use"
 MOST_BARS = 120
-"""With more bars, there is no figure: it would be longer than three screens."""
+"""The most bars of the figure, which would otherwise be taller than three screens; with more, it is not drawn."""
 CAPTION = (
-    "Where the time of the sessions went, by implementation: means over the runs whose file was delivered, from the "
-    "critical path of each session. The parts add up to the session's time."
+    "Session time by implementation, divided into the parts of the critical path: means over the runs whose file was "
+    "delivered. The parts of a bar add up to the mean session time."
 )
 
 
 @dataclass(frozen=True)
 class TimeSection:
-    """The content of the section. `figure` None: there would be too many bars."""
+    """The content of the section. `figure` is None if there would be too many bars."""
 
     figure: SessionFigure | None
     sentences: tuple[str, ...]
 
 
 def time_section(results: Results, cells: Sequence[Cell], kept: KeptFigures) -> TimeSection | None:
-    """The section, with its figure drawn; None if where the time went is not known of any run. Raises OSError."""
+    """The section, with its figure drawn; None if no run has a time account. Raises OSError."""
     if not has_time(results.rows):
         return None
     dimensions = dimensions_of([cell.point for cell in cells])

@@ -1,6 +1,6 @@
-"""Where the time of one session went, in sentences: the shares of each kind, and the causes.
+"""The breakdown of one session's time in sentences: the share of each kind, and the causes.
 
-The values are those of captures.inspection's critical path; here they become words.
+The values come from the critical path in captures.inspection; this module puts them into words.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ MOST_NAMES = 4
 _VISIBLE = 0.0005
 """The share of the session that a kind takes at least, to have a row."""
 _IN: Mapping[Phase, str] = {
-    "opening": "before the first data",
-    "transfer": "while the file was sent for the first time",
-    "recovery": "until the losses were repaired",
-    "closing": "after the receiver had the file",
+    "opening": "before the first data packet",
+    "transfer": "during the first transmission of the file",
+    "recovery": "during loss recovery",
+    "closing": "after delivery",
 }
 
 
@@ -32,17 +32,17 @@ def _time(time_ns: float) -> str:
 
 
 def headline(path: CriticalPath) -> str:
-    """The session's time, when the file was there, and what the channel takes for any protocol."""
-    text = f"{_time(path.length_ns)} from the first to the last packet at the sender's port"
+    """The session time, the time to delivery, and the lower bound that the channel sets for any protocol."""
+    text = f"session time {_time(path.length_ns)}"
     if path.delivered_ns is not None:
-        text += f"; the receiver had the file after {_time(path.delivered_ns - path.begin_ns)}"
+        text += f"; file delivered after {_time(path.delivered_ns - path.begin_ns)}"
     if path.least_ns is not None:
-        text += f"; the channel alone takes {_time(path.least_ns)} for it"
+        text += f"; lower bound of the channel {_time(path.least_ns)}"
     return text
 
 
 def spent_ns(parts: Sequence[Part]) -> dict[Phase, dict[Kind, int]]:
-    """How long each kind took in each phase, in ns; what took no time is left out."""
+    """How long each kind took in each phase, in ns; kinds that took no time are omitted."""
     spent: dict[Phase, dict[Kind, int]] = {phase: {} for phase in PHASES}
     for part in parts:
         of_phase = spent[part.phase]
@@ -51,7 +51,7 @@ def spent_ns(parts: Sequence[Part]) -> dict[Phase, dict[Kind, int]]:
 
 
 def share_rows(path: CriticalPath) -> list[tuple[str, str, str]]:
-    """A row for each kind that took a visible part of the session: its title, the time in s, its share."""
+    """A row for each kind with a visible share of the session: its title, its time in s, its share."""
     spent = spent_ns(path.parts)
     totals = {kind: sum(of_phase.get(kind, 0) for of_phase in spent.values()) for kind in KINDS}
     return [
@@ -62,18 +62,18 @@ def share_rows(path: CriticalPath) -> list[tuple[str, str, str]]:
 
 
 def cause_text(cause: Cause, path: CriticalPath) -> str:
-    """A cause in a sentence without its end, with the lost packets that may be the reason."""
+    """A cause as a sentence without a full stop, with the lost packets that may be the reason."""
     return _TEXTS[cause.what](cause, path)
 
 
 def _wait_text(cause: Cause, path: CriticalPath) -> str:
-    each = _time(cause.total_ns // cause.count)
-    what = f"the {cause.host} waited {each}"
-    if cause.count > 1:
-        what += f" {cause.count} times ({_time(cause.total_ns)} in all)"
-    if cause.parts[0] is path.late_start:
-        what += " after the launch, before the session,"
     timer = cause.parts[0].timer
+    each = _time(cause.total_ns // cause.count)
+    what = f"the {cause.host} {'was idle for' if timer is None else 'waited'} {each}"
+    if cause.count > 1:
+        what += f" {cause.count} times ({_time(cause.total_ns)} in total)"
+    if cause.parts[0] is path.late_start:
+        what += " between the launch and the first packet"
     if timer is not None:
         what += f" for a timer of {_time(timer.length_ns)} ({timer.kind} in {timer.process})"
     ended = f", then sent {cause.message}" if cause.message else f" {_IN[cause.phase]}"
@@ -81,19 +81,22 @@ def _wait_text(cause: Cause, path: CriticalPath) -> str:
 
 
 def _trips_text(cause: Cause, path: CriticalPath) -> str:
-    trips = f"{cause.count / 2:g} round {'trip' if cause.count <= 2 else 'trips'} {_IN[cause.phase]}"
-    other = "receiver" if cause.host == "sender" else "sender"
-    why = f"the {cause.host} waited for the {other}" if cause.count > 1 else f"one packet of the {cause.host}"
-    return f"{_time(cause.total_ns)} for {trips}: {why} ({_few(cause.message)}){_lost_text(cause, path)}"
+    if cause.count == 1:
+        trips = f"the channel transit of one packet of the {cause.host}"
+    else:
+        trips = f"{cause.count / 2:g} round {'trip' if cause.count == 2 else 'trips'} started by the {cause.host}"
+    took = f"took {_time(cause.total_ns)} {_IN[cause.phase]} ({_few(cause.message)})"
+    return f"{trips} {took}{_lost_text(cause, path)}"
 
 
 def _queue_text(cause: Cause, path: CriticalPath) -> str:
-    return f"packets of the {cause.host} waited {_time(cause.total_ns)} in the queue {_IN[cause.phase]}"
+    return f"queueing of the {cause.host}'s packets took {_time(cause.total_ns)} {_IN[cause.phase]}"
 
 
 def _transmission_text(cause: Cause, path: CriticalPath) -> str:
-    what = "packets other than new data" if cause.host == "sender" else "packets of the receiver"
-    return f"transmitting {what} took {_time(cause.total_ns)} {_IN[cause.phase]} ({_few(cause.message)})"
+    what = "retransmissions and control packets" if cause.host == "sender" else "packets"
+    took = f"took {_time(cause.total_ns)} {_IN[cause.phase]} ({_few(cause.message)})"
+    return f"transmission of the {cause.host}'s {what} {took}"
 
 
 def _answer_text(cause: Cause, path: CriticalPath) -> str:
@@ -111,14 +114,14 @@ _TEXTS = {
 
 
 def _lost_text(cause: Cause, path: CriticalPath) -> str:
-    """The lost packets that may be the reason: their names and frames, or, of many, how many there are."""
+    """The lost packets that may be the reason: their names and frames, or their number if there are many."""
     if not cause.lost:
         return ""
     messages = [path.rungs[index].message for index in cause.lost]
     if len(messages) > MOST_NAMES:
         hosts = {message.host for message in messages}
-        return f"; lost before: {len(messages)} packets" + (f" of the {hosts.pop()}" if len(hosts) == 1 else "")
-    return "; lost before: " + listed([f"{message.name} (frame {message.frame})" for message in messages])
+        return f"; preceding losses: {len(messages)} packets" + (f" of the {hosts.pop()}" if len(hosts) == 1 else "")
+    return "; preceding losses: " + listed([f"{message.name} (frame {message.frame})" for message in messages])
 
 
 def _few(names: str) -> str:
@@ -127,7 +130,7 @@ def _few(names: str) -> str:
 
 
 def explanation_json(path: CriticalPath, found: Sequence[Cause]) -> dict[str, object]:
-    """The time of a session as JSON: what it was spent on, and the causes."""
+    """The breakdown of a session's time as JSON, with the causes."""
     return {
         "session_ns": path.length_ns,
         "delivered_after_ns": None if path.delivered_ns is None else path.delivered_ns - path.begin_ns,

@@ -171,7 +171,7 @@ def build_run_page(
 
 
 def _time(inspection: Inspection) -> dict[str, object] | None:
-    """Where the session's time went, for the page; None if it is not known."""
+    """The breakdown of the session time for the page; None if it is not known."""
     path = inspection.path
     if path is None:
         return None
@@ -193,7 +193,7 @@ def _run_figures(title: str, inspection: Inspection, directory: Path) -> dict[st
         captions["ladder"] = "The end of the session: from the last new data to the last packet."
     if inspection.path is not None:
         save_channel(draw_waterfall(inspection.path, title), directory / "time.svg")
-        captions["time"] = "What the session waited for at each moment: its critical path."
+        captions["time"] = "The critical path of the session: what it waited for at each moment."
     return captions
 
 

@@ -15,7 +15,7 @@ from owlt.reports.sessions.explanation import spent_ns
 ROWS = ("sender", "forward", "reverse", "receiver")
 _WIDTH, _HEIGHT = 9.0, 3.0
 _LEAST_LABEL = 0.06
-"""The share of the session that a phase takes at least, to be named above it."""
+"""The smallest share of the session for which a phase is labelled."""
 
 
 def row_of(part: Part) -> str:

@@ -230,7 +230,7 @@ def test_a_run_with_losses_healed_shows_what_they_cost(runs: Runs) -> None:
 
     assert found.problem == ""
     assert healed[1, 2, 3].times.session_s == pytest.approx(without.length_ns / 1e9, abs=1e-4)
-    assert healed[3,].text == "the third loss (forward #205, ACK of Finished) healed"
+    assert healed[3,].text == "without the third loss (forward #205, ACK of Finished)"
     assert healed[1, 2].cost_s + healed[3,].cost_s == pytest.approx(
         (path.length_ns - without.length_ns) / 1e9, rel=1e-3
     )
@@ -259,5 +259,5 @@ def test_a_run_whose_timer_expires_at_once_shows_what_the_timer_cost(runs: Runs)
 
     assert found.problem == ""
     assert found.least == timers[0].changes
-    assert timers[0].text == "the timer of 1 s in the sender, before red data, expired at once"
+    assert timers[0].text == "without the timer of 1 s at the sender before red data"
     assert timers[0].cost_s == pytest.approx(truth_ns / 1e9, rel=0.02)

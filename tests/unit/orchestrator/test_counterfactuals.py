@@ -91,28 +91,28 @@ def test_a_second_copy_of_healed_data_that_was_lost_is_not_aimed_at() -> None:
 
 def test_of_a_cause_with_few_losses_each_is_healed_alone_then_all_and_all_others() -> None:
     assert texts(base_of(with_losses()), [cause(1, 2)]) == [
-        "the first loss (forward #2, new data) healed",
-        "the second loss (forward #3, new data) healed",
-        "2 of 4 losses (forward #2, new data; forward #3, new data) healed",
-        "2 of 4 losses (reverse #1, of the receiver; forward #7, of the sender) healed",
-        "all 4 losses (new data, of the receiver, of the sender) healed",
+        "without the first loss (forward #2, new data)",
+        "without the second loss (forward #3, new data)",
+        "without 2 of 4 losses (forward #2, new data; forward #3, new data)",
+        "without 2 of 4 losses (reverse #1, of the receiver; forward #7, of the sender)",
+        "without all 4 losses (new data, of the receiver, of the sender)",
     ]
 
 
 def test_of_a_cause_with_many_losses_none_is_healed_alone() -> None:
     base = base_of(file_of(20, lost=range(5, 15)))
 
-    assert texts(base, [cause(*range(5, 15))]) == ["all 10 losses (new data) healed"]
+    assert texts(base, [cause(*range(5, 15))]) == ["without all 10 losses (new data)"]
 
 
 def test_the_delays_and_rates_of_the_channel_are_changed_one_by_one() -> None:
     changes = [change for change in changes_of(base_of(file_of(4)), []) if change.kind != "losses"]
 
     assert [change.text for change in changes] == [
-        "the forward delay halved, from 250 ms to 125 ms",
-        "the reverse delay halved, from 250 ms to 125 ms",
-        "the forward rate unlimited instead of 1 Mbit/s",
-        "the reverse rate unlimited instead of 1 Mbit/s",
+        "forward delay halved from 250 ms to 125 ms",
+        "reverse delay halved from 250 ms to 125 ms",
+        "forward rate unlimited instead of 1 Mbit/s",
+        "reverse rate unlimited instead of 1 Mbit/s",
     ]
 
 
@@ -120,7 +120,7 @@ def test_an_advertised_rate_that_is_not_the_channels_is_a_change() -> None:
     base = base_of(file_of(4), Advertised.model_validate({"rate": "500 kbit/s"}))
 
     assert [change.text for change in changes_of(base, []) if change.kind == "advertised"] == [
-        "the channel's own 1 Mbit/s instead of 500 kbit/s advertised"
+        "the channel's own values advertised: 1 Mbit/s instead of 500 kbit/s"
     ]
 
 
@@ -169,7 +169,7 @@ def test_a_wait_for_a_timer_ends_at_once_in_a_window_around_its_beginning() -> N
     ]
     plan = plan_of(base, [((), {}), ((change,), {})])
 
-    assert change.text == "the timer of 1 s in the receiver, before Finished, expired at once"
+    assert change.text == "without the timer of 1 s at the receiver before Finished"
     (name,) = plan.sweep.skipped_waits
     assert name == plan.runs[1].permutation.channel_name != plan.runs[0].permutation.channel_name
     (window,) = plan.sweep.skipped_waits[name]

@@ -46,7 +46,7 @@ def test_the_means_of_each_cell_are_printed(results: Path) -> None:
 
 
 def test_the_largest_share_is_a_sentence(results: Path) -> None:
-    assert "norm spends 50 % of its time in waits of the sender at PER 0." in why(results)
+    assert "norm spends 50 % of its session time on unexplained idle time of the sender at PER 0." in why(results)
 
 
 def test_as_json_the_times_of_a_cell_sum_to_its_sessions(results: Path) -> None:
@@ -60,7 +60,7 @@ def test_as_json_the_times_of_a_cell_sum_to_its_sessions(results: Path) -> None:
 def test_results_without_captures_are_refused_with_the_reason(tmp_path: Path) -> None:
     results = write_results(tmp_path / "results", few())
 
-    with pytest.raises(OwltError, match=r"is not known: [^:]+ and 11 more: cannot be analysed"):
+    with pytest.raises(OwltError, match=r"no run has a time account: [^:]+ and 11 more: cannot be analysed"):
         why(results)
 
 
@@ -70,14 +70,14 @@ def test_the_report_draws_the_time_once_it_is_known(results: Path) -> None:
 
     assert done.exit_code == 0
     assert "Where the time went" in page
-    assert "NORM spends 50 % of its time in waits of the sender at PER 0." in page
+    assert "NORM spends 50 % of its session time on unexplained idle time of the sender at PER 0." in page
     assert (results / "report" / "figures" / "time-use.svg").exists()
 
 
-def test_the_report_of_results_whose_time_is_not_known_names_the_command(tmp_path: Path) -> None:
+def test_the_report_of_results_without_time_accounts_names_the_command(tmp_path: Path) -> None:
     results = write_results(tmp_path / "results", few())
     CliRunner().invoke(app, ["report", str(results)], catch_exceptions=False)
     page = (results / "report" / "index.html").read_text()
 
-    assert "<code>owlt why RESULTS</code> does that" in page
+    assert "<code>owlt why RESULTS</code> computes them" in page
     assert 'id="time"' not in page

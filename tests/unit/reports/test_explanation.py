@@ -23,7 +23,9 @@ def test_the_times_of_all_phases_and_kinds_sum_to_the_session():
 def test_a_wait_is_described_with_its_length_its_end_and_the_packet_that_was_lost():
     (text, *_) = [cause_text(cause, PATH) for cause in causes(PATH) if cause.what == "waiting"]
 
-    assert text.startswith("the sender waited 2.992 s, then sent of the sender")  # without 8 ms for the lost packet
+    assert text.startswith(
+        "the sender was idle for 2.992 s, then sent of the sender"
+    )  # without 8 ms for the lost packet
     assert "of the sender (frame 1)" in text
 
 

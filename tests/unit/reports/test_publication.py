@@ -329,7 +329,7 @@ def test_the_command_writes_the_figure(demo: Path, tmp_path: Path) -> None:
 def test_a_figure_of_the_time_needs_runs_whose_time_is_known(demo: Path) -> None:
     problem = CliRunner().invoke(app, ["figure", str(demo), "--kind", "time", "--x", "per"]).exception
 
-    assert f"where the time of its runs went is not computed; owlt why {demo}" in str(problem)
+    assert f"no run has a time account; owlt why {demo}" in str(problem)
 
 
 def test_two_results_directories_are_compared_in_one_figure(demo: Path, tmp_path: Path) -> None:

@@ -116,22 +116,24 @@ def test_the_answer_says_what_the_slower_one_spends_more_time_on() -> None:
     text = sentences(*cell_of(0.03, saratoga=account(**BARE, recovery_propagation=0.5), ltp=slow))
 
     assert text.endswith(
-        "saratoga takes 0.86 s less than ltp: ltp spends 0.61 s in waits of the sender and 0.75 s in round trips of "
-        "recovery; saratoga 0 s and 0.5 s."
+        "saratoga takes 0.86 s less than ltp: ltp spends 0.61 s on unexplained idle time of the sender "
+        "and 0.75 s on round trips during loss recovery; saratoga spends 0 s and 0.5 s."
     )
 
 
 def test_a_small_part_of_a_difference_is_not_named() -> None:
     slow = account(**BARE, recovery_waiting=0.9, opening_propagation=0.1)
 
-    assert "spends 0.9 s in waits of the sender; cfdp 0 s." in sentences(*cell_of(0.03, cfdp=account(**BARE), ltp=slow))
+    assert "spends 0.9 s on unexplained idle time of the sender; cfdp spends 0 s." in sentences(
+        *cell_of(0.03, cfdp=account(**BARE), ltp=slow)
+    )
 
 
 def test_time_after_delivery_is_no_reason_for_a_later_delivery() -> None:
     slow = account(**BARE, recovery_timer=0.5, closing_waiting=5.0)
     cell, accounts = cell_of(0.03, cfdp=account(**BARE), ltp=slow)
 
-    assert "cfdp delivers 0.5 s earlier than ltp: ltp spends 0.5 s in waits of the sender for timers" in sentences(
+    assert "cfdp delivers 0.5 s earlier than ltp: ltp spends 0.5 s on timers of the sender" in sentences(
         cell, accounts, TO_DELIVERY.slug
     )
 
@@ -139,7 +141,7 @@ def test_time_after_delivery_is_no_reason_for_a_later_delivery() -> None:
 def test_round_trips_while_the_file_is_sent_are_all_but_the_one_propagation() -> None:
     slow = account(**BARE | {"transfer_propagation": DELAY_S + 1.5})
 
-    assert "spends 1.5 s in round trips while it sends the file; cfdp 0 s." in sentences(
+    assert "spends 1.5 s on round trips during the first transmission of the file; cfdp spends 0 s." in sentences(
         *cell_of(0, cfdp=account(**BARE), tcp=slow)
     )
 
@@ -165,5 +167,5 @@ def test_the_largest_avoidable_share_is_named_with_its_place() -> None:
     cells = [clean, lossy]
 
     assert largest_shares(cells, dimensions_of([cell.point for cell in cells]), {**of_clean, **of_lossy}) == [
-        "norm spends 61 % of its time in waits of the sender at PER 0.01."
+        "norm spends 61 % of its session time on unexplained idle time of the sender at PER 0.01."
     ]
