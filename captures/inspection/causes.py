@@ -66,12 +66,13 @@ def _name(path: CriticalPath, part: Part) -> str:
 
 
 def _waits(path: CriticalPath) -> Iterable[Cause]:
-    """Waits of a host before messages of one name, of about one length."""
-    whole = [
-        tuple(parts)
-        for (kind, _, _), parts in groupby(path.parts, lambda part: (part.kind, part.host, part.packet))
-        if kind in WAITS[1:]
-    ]
+    """Waits of a host before messages of one name, of about one length. A wait has several parts if new data were
+    transmitted meanwhile."""
+    parts_of: dict[tuple[Host, int], list[Part]] = {}
+    for part in path.parts:
+        if part.kind in WAITS[1:]:
+            parts_of.setdefault((part.host, part.packet), []).append(part)
+    whole = [tuple(parts) for parts in parts_of.values()]
     whole.sort(key=lambda parts: (parts[0].kind, parts[0].host, _name(path, parts[0]), _length_ns(parts)))
     alike: list[list[tuple[Part, ...]]] = []
     for parts in whole:
@@ -84,7 +85,7 @@ def _waits(path: CriticalPath) -> Iterable[Cause]:
         parts = tuple(part for each in group for part in each)
         first = group[0][-1]
         what: What = "timer" if first.kind == "timer" else "waiting"
-        lost = sorted({index for each in group for index in path.lost_before(each[-1])})
+        lost = sorted({index for each in group for index in path.lost_before(each[0].begin_ns, each[-1])})
         yield Cause(
             what, first.host, first.phase, _name(path, first), len(group), _length_ns(parts), parts, tuple(lost)
         )

@@ -91,13 +91,14 @@ class Part:
 class Clues:
     """What is known of a session beside its packets: the links, forward and reverse; when the receiver had the file;
     the waits of programs that a timer ended; the longest time in which a host answers; when the programs were
-    launched."""
+    launched; whether the file is known not to have arrived."""
 
     links: tuple[Link | None, Link | None] = (None, None)
     delivered_ns: int | None = None
     waits: Sequence[TimedWait] = ()
     prompt_ns: int = PROMPT_NS
     launched_ns: int | None = None
+    has_failed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +124,13 @@ class CriticalPath:
         """The session's time."""
         return self.end_ns - self.begin_ns
 
-    def lost_before(self, part: Part) -> list[int]:
-        """The packets (indices of rungs) whose loss may be the reason for a wait: those that the host sent last before
-        it waited, and those of the other host that would have arrived while it waited."""
+    def lost_before(self, begin_ns: int, part: Part) -> list[int]:
+        """The packets (indices of rungs) whose loss may be the reason for a wait, of which a part is the last: those
+        that the host sent last before it waited, and those of the other host that would have arrived meanwhile."""
         own = bisect_left(self._sent_by[part.host], part.packet)
         last = self._sent_by[part.host][own - 1] if own else None
-        own_since_ns = part.begin_ns if last is None else self.rungs[last].left_ns - PROMPT_NS
-        since_ns = part.begin_ns - self._longest_transit_ns
+        own_since_ns = begin_ns if last is None else self.rungs[last].left_ns - PROMPT_NS
+        since_ns = begin_ns - self._longest_transit_ns
         first = bisect_left(self._lost, min(own_since_ns, since_ns), key=lambda index: self.rungs[index].left_ns)
         found = []
         for index in islice(self._lost, first, None):
@@ -263,8 +264,9 @@ class _Host:
         if timer is None and before is not None and self._is_regular(before, left_ns - departed_ns):
             return before, departed_ns, False, None
         if timer is not None:
-            before, departed_ns = self._departed_until(packet, timer.begin_ns + self._prompt_ns)
-            arrived, arrived_ns = self._arrived_before(packet, timer.begin_ns + self._prompt_ns)
+            began_ns = min(timer.begin_ns + self._prompt_ns, left_ns)
+            before, departed_ns = self._departed_until(packet, began_ns)
+            arrived, arrived_ns = self._arrived_before(packet, began_ns)
         if arrived is not None and (before is None or arrived_ns >= departed_ns):
             return arrived, arrived_ns, True, timer
         return before, departed_ns, False, timer
@@ -416,8 +418,8 @@ def _replaced(parts: Iterable[Part], sent: Sequence[tuple[int, int, int]], host:
 
 def _delivered_ns(rungs: Sequence[Rung], clues: Clues) -> int | None:
     """When the receiver had the file, or else when all bytes that were ever sent had reached it; None if some did not,
-    or if it is not known which bytes a packet carries."""
-    if clues.delivered_ns is not None:
+    if the file is known not to have arrived, or if it is not known which bytes a packet carries."""
+    if clues.delivered_ns is not None or clues.has_failed:
         return clues.delivered_ns
     data = [
         rung
@@ -451,7 +453,8 @@ def _phase_ends(
 def _in_phases(parts: Iterable[Part], ends_ns: tuple[int, int, int]) -> Iterator[Part]:
     """The parts, each in its phase; one in which a phase ends becomes two."""
     for part in parts:
-        cuts = [part.begin_ns, *(end_ns for end_ns in ends_ns if part.begin_ns < end_ns < part.end_ns), part.end_ns]
+        within = {end_ns for end_ns in ends_ns if part.begin_ns < end_ns < part.end_ns}
+        cuts = [part.begin_ns, *sorted(within), part.end_ns]
         for begin_ns, end_ns in pairwise(cuts):
             phase = PHASES[bisect_right(ends_ns, begin_ns)]
             yield replace(part, begin_ns=begin_ns, end_ns=end_ns, phase=phase)

@@ -211,7 +211,7 @@ def path_of(steps: Sequence[Rung], summary: CaptureSummary, case: Case) -> Criti
     if not steps or begin_ns is None or end_ns is None or end_ns <= begin_ns:
         return None
     links = case.forward_link, case.reverse_link
-    clues = Clues(links, case.file_delivered_at_ns, case.waits, case.prompt_ns, case.launched_at_ns)
+    clues = Clues(links, case.file_delivered_at_ns, case.waits, case.prompt_ns, case.launched_at_ns, case.has_failed)
     return critical_path(steps, begin_ns, end_ns, clues)
 
 

@@ -120,7 +120,7 @@ def load_or_account(run_dir: Path, case: Case) -> TimeAccount:
         list(case.dissector),
         [repr(link) for link in (case.forward_link, case.reverse_link)],
         [repr(wait) for wait in case.waits],
-        [case.file_delivered_at_ns, case.prompt_ns],
+        [case.file_delivered_at_ns, case.prompt_ns, case.has_failed],
     ]
     return load_or_make(run_dir / TIME, TimeAccount, arguments, lambda: TimeAccount.of(_path(run_dir, case)))
 

@@ -164,9 +164,8 @@ def _of_share(bounds: Bounds, case: str, count: Count) -> Assessment:
     interval = exact_share(*count)
     value = count.successes / count.trials
     side = _side(interval.low, interval.high, bounds)
-    beyond = [bound for bound in bounds if 0 <= bound <= 1]
-    errors = [_binomial_error(count, bound) for bound in beyond]
-    error = max(errors, default=0.0) if side == "confirmed" else min(errors, default=0.0)
+    beyond = [bound for bound in bounds if 0 < bound < 1]  # no share is below 0 or above 1
+    error = max((_binomial_error(count, bound) for bound in beyond), default=0.0)
     return Assessment(
         case,
         value,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from owlt.captures.inspection.causes import causes
 from owlt.captures.inspection.critical_path import Clues
 from owlt.captures.matches.bottleneck import Link
+from owlt.results.waits import TimedWait
 from tests.unit.captures.test_critical_path import DELAY_NS, KNOWN, LINK, MS, arriving, explained, file_of, rung
 
 
@@ -29,6 +30,17 @@ def test_waits_of_one_length_are_one_cause():
     (cause,) = causes(explained([*slow, answer(19 * 16 + 8 + 250)]))
 
     assert (cause.what, cause.host, cause.count, cause.total_ns) == ("waiting", "sender", 19, 19 * 8 * MS)
+
+
+def test_a_wait_during_which_data_are_transmitted_is_one_wait():
+    slow = [rung("sender", 16 * number, "new data", data=1000 * number) for number in range(40)]
+    timer = TimedWait("receiver", "program", "poll", 260 * MS, 1000 * MS)
+
+    path = explained([*slow, answer(1260)], replace(KNOWN, waits=[timer]))
+    (cause,) = [cause for cause in causes(path) if cause.what == "timer"]
+
+    assert (cause.host, cause.count) == ("receiver", 1)
+    assert cause.total_ns == sum(part.length_ns for part in path.parts if part.kind == "timer") > 800 * MS
 
 
 def test_waits_of_different_lengths_are_different_causes():

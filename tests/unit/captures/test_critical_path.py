@@ -106,6 +106,25 @@ def test_a_timer_of_the_other_host_ends_no_wait():
     assert (spent_ms(path, "timer"), spent_ms(path, "waiting")) == (0, 1000)
 
 
+def test_what_arrives_after_a_packet_has_left_is_not_the_reason_for_it():
+    paced = TimedWait("sender", "program", "nanosleep", round(579.9 * MS), 100_000)
+    late = arriving(330, 580.05)
+    ended = rung("receiver", 900, "of the receiver", size=100)
+
+    path = explained([*file_of(10), late, rung("sender", 580, "of the sender"), ended], replace(KNOWN, waits=[paced]))
+
+    assert all(part.length_ns > 0 for part in path.parts)
+    assert late not in [path.rungs[part.packet] for part in path.parts]
+
+
+def test_of_a_transfer_that_failed_the_arrival_of_all_that_was_sent_is_no_delivery():
+    asked = rung("receiver", 330, "of the receiver", size=100)
+    part_of_file = [rung("sender", 8 * number, "new data", data=1000 * number) for number in range(10)]
+
+    assert explained([*part_of_file, asked]).delivered_ns == 80 * MS + DELAY_NS
+    assert explained([*part_of_file, asked], replace(KNOWN, has_failed=True)).delivered_ns is None
+
+
 def test_a_packet_lost_when_the_host_began_to_wait_may_be_the_reason():
     lost = rung("sender", 80, "of the sender", lost=True)
     again = rung("sender", 80 + 3000, "of the sender")
@@ -113,7 +132,7 @@ def test_a_packet_lost_when_the_host_began_to_wait_may_be_the_reason():
     path = explained([*file_of(10, lost=[2]), lost, again])
     (wait,) = [part for part in path.parts if part.kind == "waiting" and part.length_ns > 1000 * MS]
 
-    assert [path.rungs[index].left_ns for index in path.lost_before(wait)] == [lost.left_ns]
+    assert [path.rungs[index].left_ns for index in path.lost_before(wait.begin_ns, wait)] == [lost.left_ns]
 
 
 def test_data_that_are_sent_again_are_no_new_data():
@@ -195,7 +214,7 @@ waits = st.builds(
     st.just("program"),
     st.just("poll"),
     st.integers(0, 4000).map(lambda ms: ms * MS),
-    st.integers(1, 2000).map(lambda ms: ms * MS),
+    st.one_of(st.integers(1, 2000).map(lambda ms: ms * MS), st.integers(0, 200_000)),
 )
 
 

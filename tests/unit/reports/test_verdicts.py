@@ -104,6 +104,24 @@ def test_a_share_has_the_exact_binomial_interval(count: Count, bounds: dict[str,
     assert judged([count], accept=bounds).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("count", "bounds", "same"),
+    [
+        (Count(50, 50), {"least": 0.9, "most": 1}, {"least": 0.9}),
+        (Count(0, 200), {"least": 0, "most": 0.05}, {"most": 0.05}),
+        (Count(40, 200), {"least": 0, "most": 0.05}, {"most": 0.05}),
+        (Count(65, 100), {"least": 0.2, "most": 0.5}, {"most": 0.5}),
+    ],
+)
+def test_the_error_of_a_share_is_that_of_the_nearest_bound_that_it_can_cross(
+    count: Count, bounds: dict[str, float], same: dict[str, float]
+) -> None:
+    error = judged([count], accept=bounds).error
+
+    assert 0 < error < MOST_ERROR
+    assert error == pytest.approx(judged([count], accept=same).error)
+
+
 def test_shares_of_repetitions_are_added() -> None:
     verdict = judged([Count(9, 10), Count(10, 10)], accept={"least": 0.1})
 
