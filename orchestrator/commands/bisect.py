@@ -1,4 +1,4 @@
-"""`owlt bisect`: the first of several versions of an implementation that behaves in another way."""
+"""`owlt bisect`: the first of several versions of an implementation that behaves differently."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ def bisect(
         list[str],
         typer.Argument(
             metavar="NAME...",
-            help="Implementations or paths of their files, one for each version: the first is good, the last is bad.",
+            help="Implementations or paths of their files, one for each version, oldest first.",
             autocompletion=complete_implementation,
         ),
     ],
     measure: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column of runs.csv, such as session_s; default: the packets."),
+        typer.Option(
+            metavar="COLUMN", help="Compare a column of runs.csv, such as session_s; default: compare the packets."
+        ),
     ] = None,
     above: Annotated[float | None, typer.Option(help="A version is bad if the measure is above this number.")] = None,
     below: Annotated[float | None, typer.Option(help="A version is bad if the measure is below this number.")] = None,
@@ -51,20 +53,22 @@ def bisect(
     channel: Annotated[
         str | None,
         typer.Option(
-            metavar="CHANNEL", help="Channel; default: 250 ms and 1 Mbit/s each way.", autocompletion=complete_channel
+            metavar="CHANNEL",
+            help="Channel; default: 250 ms and 1 Mbit/s in both directions.",
+            autocompletion=complete_channel,
         ),
     ] = None,
     parameter: ChangedParameters = None,
     as_json: Json = False,
 ) -> None:
-    """Find the first version that behaves in another way.
+    """Find the first version that behaves differently.
 
-    Each version has a profile of its own. One transfer is performed with the first, the last, and those between them
-    that a binary search needs, all with the same seed, on the exact clock. A version is bad if its packets differ from
-    those of the first, or by a measure, and then also if the file is not delivered. The runs stay in
-    results/bisected/NAME.
+    Each version has its own profile. The command performs one transfer with the first version, with the last, and with
+    those that a binary search selects, all with the same seed on the exact clock. A version is bad if its packets
+    differ from those of the first version. With --measure, it is bad if the measure is above or below the number, or
+    if the file is not delivered. The runs remain in results/bisected/NAME.
 
-    Exit status: 0 if the version is found, 1 if the first version is bad or the last one is good.
+    Exit status: 0 if the first bad version is found, 1 if the first version is bad or the last one is good.
     """
     from owlt.inputs.quantities import parse_size_bytes
     from owlt.orchestrator.commands.implementations import with_parameters
@@ -142,7 +146,7 @@ def _limit_of(measure: str | None, above: float | None, below: float | None) -> 
     if measure not in numbers:
         raise OwltError(not_one_of(measure, numbers).below("--measure"))
     if (above is None) == (below is None):
-        raise OwltError(Mistake.of("--above", "is missing, or --below is given too", "one of --above and --below"))
+        raise OwltError(Mistake.of("--above", "is missing, or --below is given as well", "one of --above and --below"))
     return Limit(measure, above if above is not None else below or 0.0, above is not None)
 
 
@@ -153,7 +157,7 @@ def _words(limit: Limit | None) -> list[str]:
 
 
 def _plan(version: contract.Implementation, name: str, channel: str | None, size_bytes: int) -> Plan:
-    """One transfer of a version under the name of the first, so that seeds and directories are the same."""
+    """One transfer of a version under the name of the first, so that its seed and directory are the same."""
     from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_over
     from owlt.orchestrator.profiles.catalogue import find_channel
 
@@ -177,7 +181,7 @@ def _tried(plan: Plan, results: Path, good: Path | None, limit: Limit | None) ->
             return Tried(run, True, f"{record.outcome}{f': {record.reason}' if record.reason else ''}")
         return Tried(run, value > limit.number if limit.is_above else value < limit.number, f"{limit.column} {value:g}")
     divergence = first_divergence(good, run) if good else ""
-    same = "the same packets" if good else "the packets to compare with"
+    same = "same packets" if good else "reference for the packets"
     return Tried(run, bool(divergence), f"{record.outcome}, {divergence or same}")
 
 
@@ -193,8 +197,8 @@ def _conclusion(names: Sequence[str], tried: dict[int, Tried], found: int | None
     if found is not None:
         return f"{names[found]} is the first bad version, after {names[found - 1]} ({len(tried)} runs)"
     if tried[0].is_bad:
-        return f"nothing to search: the first version, {names[0]}, is bad"
-    return f"nothing to search: the last version, {names[-1]}, is good"
+        return f"no search: the first version, {names[0]}, is bad"
+    return f"no search: the last version, {names[-1]}, is good"
 
 
 def _as_json(names: Sequence[str], tried: dict[int, Tried], found: int | None, results: Path) -> dict[str, Any]:

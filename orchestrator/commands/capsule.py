@@ -1,4 +1,4 @@
-"""`owlt capsule`: one file with everything about a recorded run, for whoever has to repeat it elsewhere."""
+"""`owlt capsule`: one file with everything that is needed to repeat a recorded run on another machine."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ from owlt.orchestrator.errors import OwltError
 def capsule(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run: RESULTS/runs/NAME.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The file to write; default: NAME.capsule.zip here.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The file to write; default: NAME.capsule.zip in the current directory."),
     ] = None,
     with_programs: Annotated[
         bool,
-        typer.Option("--with-programs", help="Add the implementation's programs, with libraries, Python and modules."),
+        typer.Option(
+            "--with-programs",
+            help="Include the implementation's programs and their libraries, or Python and its modules.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Write a recorded run into one file that others can replay.
 
-    It has the plan of the run, its certificate, record, losses, logs and captures (of the sender's data the headers),
-    and the digests of the files that packets depend on. Paths of your directories and the names of user and host are
-    replaced. 'owlt replay FILE' performs the run again and compares its packets.
+    The file contains the plan of the run, its certificate, record, losses, logs and captures (the sender's data are cut
+    to headers), and the digests of the files that affect its packets. The paths of your directories and the names of
+    user and host are replaced. 'owlt replay FILE' performs the run again and compares its packets.
     """
     from owlt.orchestrator.commands.replay import require_comparable
     from owlt.orchestrator.planning.plan import read_plan
@@ -58,4 +62,4 @@ def capsule(
     printer.text(f"{path}: {size_bytes:,} bytes, {len(manifest.files)} files")
     for note in manifest.notes:
         printer.text(f"  {note}")
-    printer.text("perform it again with: owlt replay FILE")
+    printer.text(f"to perform the run again: owlt replay {path}")

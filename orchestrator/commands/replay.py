@@ -1,4 +1,4 @@
-"""`owlt replay`: perform a recorded run, or that of a capsule, again, and compare its packets with those kept."""
+"""`owlt replay`: perform a recorded run or the run of a capsule again, and compare the packets with the captures."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
 def replay(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The directory of a run, RESULTS/runs/NAME, or the file of a capsule.")
+        Path, typer.Argument(metavar="RUN", help="The directory of a run, RESULTS/runs/NAME, or a capsule.")
     ],
     as_json: Json = False,
 ) -> None:
     """Perform a recorded run again and compare its packets.
 
-    On the exact clock, the same seed gives the same packets. The results are not changed. The exit status is 1 if the
-    outcome, or a frame of a kept capture, differs. A capsule contains commands, which are executed in a guest: replay a
-    capsule only if you trust the person who made it.
+    On the exact clock, the same seed gives the same packets. The results are not changed. A capsule contains commands
+    that are executed in a guest: replay it only if you trust the person who made it.
+
+    Exit status: 0 if outcome and packets are the same, 1 if the outcome or a frame of a capture differs.
     """
     from owlt.orchestrator.planning.plan import read_plan
     from owlt.results.record import read_record
@@ -83,9 +84,9 @@ def print_replay(run_id: str, result: Replay, printer: Printer) -> None:
     was = "" if result.outcome is result.recorded_outcome else f", was {result.recorded_outcome}"
     printer.text(f"{run_id}: {result.outcome}{was}")
     for name, difference in result.differences.items():
-        printer.text(f"  {name}: {difference or 'the same frames'}")
+        printer.text(f"  {name}: {difference or 'same frames'}")
     for difference in result.machine:
-        printer.text(f"  not as recorded: {difference}")
+        printer.text(f"  differs on this machine: {difference}")
     if result.note:
         printer.text(f"  note: {result.note}")
 
@@ -101,7 +102,7 @@ class Replay:
     outcome: Outcome
     recorded_outcome: Outcome
     differences: dict[str, str]
-    """By capture, where it first differs from the kept one; "" if it has the same frames."""
+    """By capture, where it first differs from the recorded one; "" if it has the same frames."""
     note: str = ""
     """What may be the reason, if something differs."""
     machine: Sequence[str] = ()
@@ -174,7 +175,7 @@ def note_on(run: Run, differences: Mapping[str, str]) -> str:
         return ""
     return (
         f"{name} encrypts with keys that depend on addresses in memory: if the run was performed in another clone, or "
-        "if this one has changed, its frames have the same lengths but other encrypted octets "
+        "if this clone has changed, its frames have the same lengths but different encrypted octets "
         "(docs/sweeps.md, rigs and clocks)"
     )
 
@@ -221,8 +222,8 @@ def _difference(results: Path, again: Path, run: Run, name: str) -> str:
 
 
 def difference_behind(kept: Path, performed: Path, name: str) -> str:
-    """That a complete capture differs from the recorded one, of which only the headers were kept, as a phrase; "": it
-    does not, or the digest of the recorded one is not known."""
+    """The difference of a complete capture from the recorded one, of which only the headers were kept, as a phrase; ""
+    if they are equal, or the digest of the recorded one is not known."""
     from owlt.captures.accounting.cutting import is_cut
     from owlt.captures.accounting.derived_files import digest_of_file
     from owlt.captures.accounting.summary import load_summary
@@ -231,4 +232,4 @@ def difference_behind(kept: Path, performed: Path, name: str) -> str:
     known = summary.source.captures.get(name, []) if summary and summary.source else []
     if len(known) < 2 or not is_cut(kept / name) or digest_of_file(performed / name) in known:
         return ""
-    return "other octets behind those that were kept: the complete capture has another SHA-256"
+    return "other octets in the part that was cut: the complete capture has another SHA-256"

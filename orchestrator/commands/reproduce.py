@@ -1,4 +1,4 @@
-"""`owlt reproduce`: repeat the experiments of a paper, and judge its claims."""
+"""`owlt reproduce`: repeat the experiments of a paper and judge its claims."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def reproduce(
         str | None, typer.Argument(metavar="NAME", help="Name of a reproduction, such as acs-asymmetric-2022.")
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the reproductions.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A fraction of the grid, in minutes.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Perform a fraction of the grid, which takes minutes.")
+    ] = False,
     results: Annotated[
         Path | None,
         typer.Option(metavar="DIRECTORY", help="Results directory; default: results/NAME, with --quick NAME-quick."),
@@ -47,30 +49,30 @@ def reproduce(
     judge: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="PATH", help="Judge these results, or this archive, and perform nothing; repeatable for results."
+            metavar="PATH", help="Judge existing results, or an archive, without runs; repeatable for results."
         ),
     ] = None,
     archive: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write all that the page follows from into one ZIP file.")
+        Path | None, typer.Option(metavar="FILE", help="Write a ZIP file with all the data that the page is made from.")
     ] = None,
     guests: Guests = None,
     as_json: Json = False,
 ) -> None:
     """Repeat the experiments of a paper and judge its claims.
 
-    Runs that have a record are not repeated: on complete results, only the claims are judged again. Results of several
-    sweeps are put together: of the grid in RESULTS, of other settings in RESULTS-SETTINGS. The page with the verdicts
-    and figures is written into RESULTS/reproduction/, with --judge into reproduction/ of the first directory. The page
-    of an archive is written beside it, with the claims that the archive has.
+    Runs that have a record are not repeated: on complete results, only the claims are judged again. The results of
+    several sweeps are combined: RESULTS has the grid, RESULTS-SETTINGS the other settings. The page with verdicts and
+    figures is written to RESULTS/reproduction/; with --judge, to reproduction/ in the first directory. The page of an
+    archive is written beside the archive, with the claims in the archive.
 
-    Exit status: as for 'owlt run'. A claim that is not confirmed is a result.
+    Exit status: as for 'owlt run'. A claim that is not confirmed does not change it.
     """
     printer = Printer(as_json)
     if listing or name is None:
         if name is not None:
-            raise OwltError(Mistake.of("--list", f"got {name} too", "one of them"))
+            raise OwltError(Mistake.of("--list", f"got {name} as well", "one of them"))
         if not listing:
-            raise OwltError(Mistake("NAME is missing", fix="name a reproduction ('owlt reproduce --list')"))
+            raise OwltError(Mistake("NAME is missing", fix="give a name ('owlt reproduce --list')"))
         _list(printer)
         return
     directory = reproduction_directory(name)
@@ -177,15 +179,15 @@ def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) 
             raise OwltError(
                 Mistake.of(
                     "--judge",
-                    f"got {name} too",
-                    "results that exist, of which no run is performed",
+                    f"got {name} as well",
+                    "existing results, without further runs",
                     f"leave out {name}",
                 )
             )
 
 
 def _perform(directory: Path, sweep: Path, results: Path | None, guests: int | None, as_json: bool) -> tuple[int, Path]:
-    """Perform what is missing. Returns the exit status of the sweep, and its results."""
+    """Perform the missing runs. Returns the exit status of the sweep, and its results."""
     from owlt.orchestrator.commands.performing import Performing, Selected, as_typed, perform_and_conclude
     from owlt.orchestrator.profiles.catalogue import resolve
     from owlt.orchestrator.sweep.campaign import Start
@@ -206,7 +208,7 @@ def _perform(directory: Path, sweep: Path, results: Path | None, guests: int | N
 
 @contextmanager
 def _noted(directory: Path, results: Path, guests: int | None) -> Iterator[None]:
-    """Note the claims in the results before their first run, and who performed the runs after it. Raises OwltError."""
+    """Record the claims in the results before their first run, and the performance after the runs. Raises OwltError."""
     from owlt.orchestrator.own_version import own_version
     from owlt.orchestrator.rigs.processor_time import processor_name
     from owlt.orchestrator.steady_clock import steady_s
@@ -234,7 +236,7 @@ def _noted(directory: Path, results: Path, guests: int | None) -> Iterator[None]
 
 
 def claims_at_start(directory: Path, results: Path) -> Reproduced:
-    """The claims when the first run of the results started; those of now if there is no run, or they were not noted."""
+    """The claims when the first run of the results started; the present ones without a run or a record of them."""
     from owlt.reports.reproduction.claims import NAME, digests_of
     from owlt.results.plain_files import read_plain
     from owlt.results.recorded_runs import recorded_directories
@@ -263,7 +265,7 @@ def perform_all(
     printer: Printer,
     perform: Perform = _perform,
 ) -> tuple[int, list[Path]]:
-    """Perform what is missing of each sweep. Returns the first exit status that is not 0, and the results; no further
+    """Perform the missing runs of each sweep. Returns the first exit status that is not 0, and the results; no further
     sweep is performed after one with runs that have no record.
 
     A sweep of implementations that a user may have is skipped with a note if one of them is missing, and left out with
@@ -281,8 +283,8 @@ def perform_all(
         first = first or place
         if is_optional and status not in (*RECORDED_STATUSES, INTERRUPTED_STATUS):
             printer.note(
-                f"{directory.name}{ending} ended with status {status}, and is left out of the page; "
-                f"the same command performs what is missing"
+                f"{directory.name}{ending} ended with status {status} and is not on the page; "
+                f"the same command performs the missing runs"
             )
             continue
         statuses.append(status)
@@ -313,9 +315,15 @@ def _judge(directory: Path, results: list[Path], name: str, archive: Path | None
 def _refuse_beside_archive(results: list[Path], archive: Path | None) -> None:
     """Raise OwltError if one archive is not all that is judged."""
     if len(results) > 1:
-        raise OwltError(Mistake.of("--judge", "got several with an archive among them", "one archive, or directories"))
+        raise OwltError(
+            Mistake.of("--judge", "got several paths, one of them an archive", "one archive, or directories")
+        )
     if archive:
-        raise OwltError(Mistake.of("--archive", f"got {archive} too", "results, from which it is made"))
+        raise OwltError(
+            Mistake.of(
+                "--archive", f"got {archive} as well, but --judge names an archive", "results to make an archive from"
+            )
+        )
 
 
 def _print(printer: Printer, page: Path, verdicts: list[Judged]) -> None:

@@ -29,18 +29,19 @@ def shrink(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run: RESULTS/runs/NAME.")],
     slower_than: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="What has to remain: delivery later than this; default: no delivery."),
+        typer.Option(metavar="TIME", help="Effect to preserve: delivery later than this; default: no delivery."),
     ] = None,
     guests: Guests = None,
     as_json: Json = False,
 ) -> None:
     """Find the fewest losses of a run that still have its effect.
 
-    The effect is that the file is not delivered, or late. The transfer is repeated without random effects, and with a
-    part of its losses, until none can be left out. A loss is the n-th packet of a direction, or of those with the same
-    message if fewer are left so. The runs stay in results/shrunk/NAME, with a channel file that repeats these losses.
+    The effect is that the file is not delivered, or is delivered late. The transfer is repeated without random effects
+    and with fewer and fewer of its losses, until none can be removed. A loss is identified as the n-th packet of a
+    direction, or as the n-th packet with the same message if fewer losses remain that way. The runs remain in
+    results/shrunk/NAME, with a channel file that reproduces the losses.
 
-    Exit status: 0 if they are found, 1 if the losses of the run do not have the effect alone.
+    Exit status: 0 if the losses are found, 1 if the losses of the run alone do not have the effect.
     """
     from owlt.inputs.quantities import parse_delay_ns
     from owlt.orchestrator.checks import shrinking
@@ -61,7 +62,7 @@ def shrink(
         expected = "the directory of a recorded run, such as results/demo/runs/NAME"
         raise OwltError(Mistake.of(str(run), "is not the directory of a run", expected)) from None
     if limit_s is None and record.outcome is Outcome.COMPLETED:
-        fix = "name a time: --slower-than '30 s'"
+        fix = "give a time: --slower-than '30 s'"
         raise OwltError(Mistake.of(str(run), "the file was delivered", "a run whose file was not", fix))
     if record.file_size_bytes is None:
         raise OwltError(Mistake.of(str(run), "data was sent for a duration", "a run that sent a file"))
@@ -87,7 +88,7 @@ def shrink(
             printer, implementation, channel, size_bytes, left, place, guests, again, ip=record.ip
         ):
             if trial.outcome in UNDECIDED:
-                printer.note(f"{trial.run}: {trial.outcome}: {trial.reason}; run it again: {again}")
+                printer.note(f"{trial.run}: {trial.outcome}: {trial.reason}; to run it again: {again}")
                 raise typer.Exit(1)
             tried[trial.hits] = trial
         return [is_as_before(tried[each], limit_s) for each in sets]
@@ -97,7 +98,7 @@ def shrink(
     at_once = shrinking.first_sets(shrinking.shrink(losses)) if is_few else next(shrinking.shrink(losses))
     if not has_effect([losses, *at_once])[0]:
         printer.json({"run": run, "losses": len(losses), "left": None, "channel": None, "runs": len(tried)})
-        printer.text(f"{run}: its {len(losses)} losses alone do not have the effect: {tried[losses].outcome}")
+        printer.text(f"{run}: the {len(losses)} losses alone do not have the effect: {tried[losses].outcome}")
         raise typer.Exit(1)
     left = shrinking.result_of(shrinking.shrink(losses), has_effect)
     if len(left) > 1:
@@ -111,12 +112,12 @@ def shrink(
     printer.json({"run": run, "losses": len(losses), "left": list(trial.packets), "channel": path, "runs": len(tried)})
     lines = ladder_lines(trial.run)
     printer.text("\n  ".join([f"{trial.outcome}{f': {trial.reason}' if trial.reason else ''}:", *lines]))
-    printer.text(f"{len(left)} of {len(losses)} losses remain, and all of them are needed: {trial.text}")
-    printer.text(f"a channel file that repeats it: {path} ({len(tried)} runs)")
+    printer.text(f"{len(left)} of {len(losses)} losses are required: {trial.text}")
+    printer.text(f"channel file with these losses: {path} ({len(tried)} runs)")
 
 
 def is_as_before(trial: Trial, limit_s: float | None) -> bool:
-    """Whether the file was not delivered, or later than a limit."""
+    """Whether the file was not delivered, or was delivered later than a limit."""
     from owlt.results.record import NOT_DELIVERED
 
     if limit_s is None:

@@ -28,4 +28,4 @@ def test_only_differences_of_an_implementation_with_keys_of_its_clone_have_the_r
 def test_a_note_is_printed_below_the_captures(capsys: pytest.CaptureFixture[str]) -> None:
     print_replay("run", Replay(Outcome.COMPLETED, Outcome.COMPLETED, OTHER, "keys"), Printer(as_json=False))
 
-    assert capsys.readouterr().out.endswith("  receiver.pcap: the same frames\n  note: keys\n")
+    assert capsys.readouterr().out.endswith("  receiver.pcap: same frames\n  note: keys\n")

@@ -43,7 +43,7 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "NAME is missing; name a reproduction"),
+        ((), "NAME is missing; give a name"),
         (("tcp-deepspace-2002", "--list"), "--list: got tcp-deepspace-2002"),
     ],
 )
