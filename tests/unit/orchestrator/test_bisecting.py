@@ -87,7 +87,7 @@ def test_a_packet_more_is_a_divergence(tmp_path: Path) -> None:
         (["cfdp"], "NAME: got cfdp, expected at least two different versions"),
         (["cfdp", "cfdp"], "NAME: got cfdp, cfdp, expected at least two different versions"),
         (["cfdp", "ltp", "--above", "1"], "--measure: is missing"),
-        (["cfdp", "ltp", "--measure", "session_s"], "--above: is missing, or --below is given too"),
+        (["cfdp", "ltp", "--measure", "session_s"], "--above: is missing, or --below is given as well"),
         (["cfdp", "ltp", "--measure", "sesion_s", "--above", "1"], "did you mean session_s?"),
         (["cfdp", "ngtcp2"], "ngtcp2: does not send the same packets with the same faults"),
     ],

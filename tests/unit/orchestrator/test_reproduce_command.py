@@ -132,7 +132,7 @@ def test_results_that_exist_are_judged_without_a_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [("--quick",), ("--results", "x"), ("--guests", "1")])
 def test_results_that_exist_are_judged_as_they_are(words: tuple[str, ...], tmp_path: Path) -> None:
-    with pytest.raises(OwltError, match=rf"--judge: got {words[0]} too.*leave out {words[0]}"):
+    with pytest.raises(OwltError, match=rf"--judge: got {words[0]} as well.*leave out {words[0]}"):
         CliRunner().invoke(
             cli.app, ["reproduce", "tcp-deepspace-2002", "--judge", str(tmp_path), *words], catch_exceptions=False
         )
