@@ -16,7 +16,7 @@ from typing import Literal
 from owlt.captures.frames.session import Host
 from owlt.captures.inspection.critical_path import WAITS, CriticalPath, Part, Phase, is_lost
 
-What = Literal["timer", "waiting", "round trips", "queueing", "serialization", "in the channel", "processing"]
+What = Literal["timer", "waiting", "round trips", "queueing", "serialization", "processing"]
 _ALIKE = 1.02
 """Waits of one host, before messages of one name, are one cause if the next longer one is at most so much longer."""
 LEAST_SHARE = 0.005

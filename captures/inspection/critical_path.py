@@ -220,7 +220,8 @@ def _transits(rungs: Sequence[Rung], links: tuple[Link | None, Link | None]) -> 
 
 
 class _Arrivals(NamedTuple):
-    """The intact packets that reached a host, by time, and the index of each one's rung."""
+    """The intact packets that reached a host, by time, and the index of each one's rung. One that arrives before it
+    leaves, by two clocks or in a capture that somebody made up, is none of them."""
 
     time_ns: list[int]
     packet: list[int]
@@ -232,6 +233,7 @@ def _arrivals_at(host: Host, rungs: Sequence[Rung]) -> _Arrivals:
         for index, rung in enumerate(rungs)
         if rung.message.host != host
         for time_ns in rung.arrived_ns[1 if is_lost(rung) else 0 :]
+        if time_ns >= rung.left_ns
     )
     return _Arrivals([time_ns for time_ns, _ in found], [index for _, index in found])
 
@@ -342,7 +344,7 @@ def _last(rungs: Sequence[Rung], end_ns: int) -> tuple[int | None, bool, int]:
         (time_ns, index, rung.message.host == "receiver")
         for index, rung in enumerate(rungs)
         for time_ns in ((rung.left_ns,) if rung.message.host == "sender" else rung.arrived_ns)
-        if time_ns <= end_ns
+        if rung.left_ns <= time_ns <= end_ns
     ]
     if not seen:
         return None, False, end_ns

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load, load_or_make
 from owlt.captures.accounting.pairs import load_or_match
@@ -29,6 +30,9 @@ SCHEMA_VERSION = 1
 """Incremented whenever a field or its meaning changes."""
 
 
+_Time = Annotated[int, Field(ge=0)]
+
+
 class Spent(BaseModel):
     """How long one kind took in one phase. `host` waited or processed, or its packets were in the channel."""
 
@@ -37,7 +41,7 @@ class Spent(BaseModel):
     phase: Phase
     kind: Kind
     host: Host
-    total_ns: int
+    total_ns: _Time
 
 
 class StoredCause(BaseModel):
@@ -50,7 +54,7 @@ class StoredCause(BaseModel):
     phase: Phase
     message: str
     count: int
-    total_ns: int
+    total_ns: _Time
 
 
 class TimeAccount(DerivedFile):
@@ -61,11 +65,17 @@ class TimeAccount(DerivedFile):
     """
 
     schema_version: int = SCHEMA_VERSION
-    session_ns: int
+    session_ns: Annotated[int, Field(gt=0)]
     delivered_ns: int | None
-    least_ns: int | None
+    least_ns: _Time | None
     spent: list[Spent]
-    causes: list[StoredCause]
+    causes: Annotated[list[StoredCause], Field(max_length=MOST_CAUSES)]
+
+    @model_validator(mode="after")
+    def _require_sum(self) -> Self:
+        if sum(each.total_ns for each in self.spent) != self.session_ns:
+            raise ValueError("`spent` does not sum to `session_ns`")
+        return self
 
     @classmethod
     def of(cls, path: CriticalPath) -> TimeAccount:

@@ -133,9 +133,11 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
     if problem := trials.difference():
         return Costs(problem, runs=trials.runs)
     harmless_s = HARMLESS_RTTS * base.channel.rtt_ns / 1e9 + _packet_s(base)
+    again = delivering(again, trials.base_times)
     order = greedy_order(again, harmless_s)
     found = trials.perform([*(order[:count] for count in range(2, len(order) + 1)), *_alike(again, harmless_s)])
-    least = least_of(found, order)
+    saving = delivering(found, trials.base_times)
+    least = least_of(saving, order)
     bound_ns = None if path.least_ns is None else path.least_ns + base.channel.reverse.delay_ns
     return Costs(
         base=trials.base_times,
@@ -143,7 +145,7 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
         least=least.changes if least else (),
         least_cost_s=least.cost_s if least else 0.0,
         above_bound_s=None if bound_ns is None else base.times.session_s - bound_ns / 1e9,
-        interactions=tuple(interactions(found, harmless_s, ROUND_RTTS * base.channel.rtt_ns / 1e9)),
+        interactions=tuple(interactions(saving, harmless_s, ROUND_RTTS * base.channel.rtt_ns / 1e9)),
         runs=trials.runs,
     )
 
@@ -253,6 +255,12 @@ def _is_same(before: float | None, after: float | None) -> bool:
     if before is None or after is None:
         return before is after
     return abs(before - after) <= max(SAME_S, SAME_SHARE * before)
+
+
+def delivering(found: Sequence[Counterfactual], base: Times) -> list[Counterfactual]:
+    """Those with which the file is delivered: a transfer that gives up is short, and saves nothing. All of them, if it
+    is not delivered without a change either."""
+    return [each for each in found if base.delivered_s is None or each.times.delivered_s is not None]
 
 
 def greedy_order(found: Sequence[Counterfactual], harmless_s: float) -> Changes:

@@ -363,10 +363,13 @@ def _changed(change: Change, direction: str, link: LinkSpec) -> LinkSpec:
 
 
 def _windows(base: Base, changes: Changes) -> list[SkippedWaits]:
-    """The windows in which the waits begin that end at once."""
+    """The windows in which the waits begin that end at once: each earlier than in the recorded run by the lengths of
+    those that end before it, which take no time here."""
     windows = []
-    for wait in (wait for change in changes for wait in change.waits):
+    waits = sorted({wait for change in changes for wait in change.waits}, key=lambda wait: wait.begin_ns)
+    for wait in waits:
         begin_ns = wait.begin_ns - base.launched_ns
+        begin_ns -= sum(each.length_ns for each in waits if each.end_ns <= wait.begin_ns + _EARLIER_NS)
         edges = {"after": f"{max(begin_ns - _EARLIER_NS, 0)} ns", "before": f"{begin_ns + _LATER_NS} ns"}
         windows.append(SkippedWaits.model_validate({"side": wait.host, **edges}))
     return windows

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from owlt.captures.inspection.comparison import Comparison
     from owlt.captures.inspection.critical_path import CriticalPath
     from owlt.orchestrator.checks.costs import Costs, Counterfactual
+    from owlt.orchestrator.checks.counterfactuals import Times
     from owlt.orchestrator.planning.plan import Plan
     from owlt.results.record import RunRecord
 
@@ -140,14 +141,17 @@ def _costs(
 
 def _cost_lines(costs: Costs, every: bool) -> Iterator[str]:
     """What each change saves, and the smallest set of changes that explains the additional time."""
+    from owlt.orchestrator.checks.costs import delivering
+
     if costs.problem:
         yield f"the costs of the causes are not available: {costs.problem}"
         return
     assert costs.base is not None
-    single = [each for each in costs.counterfactuals if len(each.changes) == 1 and each.cost_s > 0]
+    saving = delivering(costs.counterfactuals, costs.base)
+    single = [each for each in saving if len(each.changes) == 1 and each.cost_s > 0]
     shown = single if every else single[:MOST_CAUSES]
     yield f"session time with one change each ({costs.runs} runs):" if shown else "no change reduces the session time"
-    yield from (f"  {_cost_text(each, costs.base.session_s)}" for each in shown)
+    yield from (f"  {_cost_text(each, costs.base)}" for each in shown)
     if left := len(single) - len(shown):
         yield f"  {left} more with --all"
     if len(costs.least) > 1:
@@ -159,10 +163,16 @@ def _cost_lines(costs: Costs, every: bool) -> Iterator[str]:
         yield f"  losses ({which}): {each.cost_s:.3f} s saved if {how} removed"
 
 
-def _cost_text(each: Counterfactual, base_s: float) -> str:
-    """A change, the session time with it, and the time saved."""
+def _cost_text(each: Counterfactual, base: Times) -> str:
+    """A change, the session time with it, and the time saved; if the session begins at another time with it, the times
+    from the launch."""
+    from owlt.orchestrator.checks.costs import SAME_S
+
     doubt = f"; losses that hit other packets than recorded: {each.displaced}" if each.displaced else ""
-    return f"{each.text}: {each.times.session_s:.3f} s instead of {base_s:.3f} s, {each.cost_s:.3f} s saved{doubt}"
+    times = f"{each.times.session_s:.3f} s instead of {base.session_s:.3f} s"
+    if abs(base.session_s - each.times.session_s - each.cost_s) > SAME_S:
+        times = f"{each.times.ended_s:.3f} s instead of {base.ended_s:.3f} s from the launch"
+    return f"{each.text}: {times}, {each.cost_s:.3f} s saved{doubt}"
 
 
 def _costs_json(costs: Costs) -> dict[str, Any]:

@@ -280,11 +280,7 @@ def _add_programs(
     paths = {f"{PROGRAMS}/{place_of(path)}": path for path in closure_of(implementation)}
     known = {name: path for name, path in paths.items() if is_known(name)}
     files.update(known)
-    private = [
-        name
-        for name, path in known.items()
-        if any(each.encode() in read_plain(path, MOST_ARCHIVE_BYTES) for each in public.paths)
-    ]
+    private = [name for name, path in known.items() if _contains_one(path, public.paths)]
     notes = [f"programs: left out, for their names: {len(paths) - len(known)}"] if len(paths) > len(known) else []
     if private:
         notes.append(f"programs: unchanged, and {len(private)} contain a path that is yours too, such as {private[0]}")

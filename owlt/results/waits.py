@@ -127,10 +127,3 @@ def read_run_waits(run: Path) -> RunWaits | None:
             return RunWaits.model_validate(read_json(run / WAITS_NAME))
     except FileNotFoundError:
         return None
-
-
-def read_waits(run: Path) -> tuple[TimedWait, ...] | None:
-    """The waits in the directory of a run, in the order of their beginnings, the longest `MOST_WAITS` of them; None if
-    they were not recorded. Raises as `read_run_waits` does."""
-    waits = read_run_waits(run)
-    return None if waits is None else waits.waits

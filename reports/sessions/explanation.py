@@ -14,6 +14,8 @@ from owlt.reports.units import listed
 
 MOST_NAMES = 4
 """The most names of messages in a sentence."""
+_BEYOND = 1.1
+"""A wait that is longer than so many times the timer that ended it was not for that timer alone."""
 _VISIBLE = 0.0005
 """The share of the session that a kind takes at least, to have a row."""
 _IN: Mapping[Phase, str] = {
@@ -75,7 +77,8 @@ def _wait_text(cause: Cause, path: CriticalPath) -> str:
     if cause.parts[0] is path.late_start:
         what += " between the launch and the first packet"
     if timer is not None:
-        what += f" for a timer of {_time(timer.length_ns)} ({timer.kind} in {timer.process})"
+        ended_by = "for" if cause.total_ns <= _BEYOND * cause.count * timer.length_ns else "until the end of"
+        what += f" {ended_by} a timer of {_time(timer.length_ns)} ({timer.kind} in {timer.process})"
     ended = f", then sent {cause.message}" if cause.message else f" {_IN[cause.phase]}"
     return f"{what}{ended}{_lost_text(cause, path)}"
 

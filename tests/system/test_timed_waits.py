@@ -14,7 +14,7 @@ import pytest
 from owlt.captures.frames.columns import read_columns
 from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.rigs.guest import PROJECT as GUEST_PROJECT
-from owlt.results.waits import read_run_waits, read_waits
+from owlt.results.waits import read_run_waits
 from tests.system.conftest import PROJECT, Guest
 from tests.system.guest_scripts.timed_waits import EVENT_S, LENGTHS_S, OUTSIDE_S, PATIENCE_S
 from tests.system.sweeps import perform
@@ -140,9 +140,11 @@ def test_the_timer_of_a_sender_is_named_with_the_run(run: Callable[[str], Path])
 
 def test_a_wait_begins_with_the_packet_before_it(run: Callable[[str], Path]) -> None:
     packets = read_columns(run("") / "sender.pcap").time_ns
-    waits = read_waits(run("")) or ()
+    waits = read_run_waits(run(""))
 
-    assert [0 <= wait.begin_ns - packet < 10**6 for wait, packet in zip(waits, packets, strict=False)] == [True] * 3
+    assert waits is not None
+    begins_ns = [wait.begin_ns for wait in waits.waits]
+    assert [0 <= begin_ns - packet < 10**6 for begin_ns, packet in zip(begins_ns, packets, strict=False)] == [True] * 3
 
 
 def test_a_wait_that_is_skipped_shortens_the_session_by_its_length(run: Callable[[str], Path]) -> None:

@@ -117,6 +117,15 @@ def test_what_arrives_after_a_packet_has_left_is_not_the_reason_for_it():
     assert late not in [path.rungs[part.packet] for part in path.parts]
 
 
+def test_a_packet_that_arrives_before_it_leaves_is_no_part_of_the_path():
+    wrong, ended = arriving(400, 390), arriving(700, 300)
+
+    path = explained([*file_of(10), wrong, rung("sender", 390, "of the sender"), ended])
+
+    assert all(part.length_ns > 0 for part in path.parts)
+    assert {path.rungs[part.packet].message.host for part in path.parts} == {"sender"}
+
+
 def test_of_a_transfer_that_failed_the_arrival_of_all_that_was_sent_is_no_delivery():
     asked = rung("receiver", 330, "of the receiver", size=100)
     part_of_file = [rung("sender", 8 * number, "new data", data=1000 * number) for number in range(10)]

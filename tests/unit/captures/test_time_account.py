@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,6 +87,15 @@ def test_an_account_is_made_again_when_the_case_changes(run: Path) -> None:
 def test_a_damaged_account_is_none(run: Path) -> None:
     load_or_account(run, CASE)
     (run / TIME).write_text("{}")
+
+    assert load_account(run) is None
+
+
+@pytest.mark.parametrize("change", [{"session_ns": 0, "spent": []}, {"spent": []}, {"session_ns": 1}])
+def test_an_account_whose_parts_are_not_the_session_is_none(run: Path, change: dict[str, object]) -> None:
+    load_or_account(run, CASE)
+    values = json.loads((run / TIME).read_text())
+    (run / TIME).write_text(json.dumps(values | change))
 
     assert load_account(run) is None
 

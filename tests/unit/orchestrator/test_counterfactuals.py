@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from owlt.captures.inspection.critical_path import Part
 from owlt.captures.protocols.ladder import Rung
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.inputs.sweep import Advertised
-from owlt.orchestrator.checks.costs import Counterfactual, greedy_order, interactions, least_of
+from owlt.orchestrator.checks.costs import Counterfactual, delivering, greedy_order, interactions, least_of
 from owlt.orchestrator.checks.counterfactuals import (
     Base,
     Change,
@@ -174,6 +175,23 @@ def test_a_wait_for_a_timer_ends_at_once_in_a_window_around_its_beginning() -> N
     assert name == plan.runs[1].permutation.channel_name != plan.runs[0].permutation.channel_name
     (window,) = plan.sweep.skipped_waits[name]
     assert (window.side, window.after, window.before) == ("receiver", 6_999_000, 7_001_000)
+
+
+def test_of_several_waits_that_end_at_once_the_later_ones_begin_earlier() -> None:
+    begins_ns = [LAUNCHED_NS + 7_000_000, LAUNCHED_NS + 1_007_000_100]
+    waits = tuple(TimedWait("receiver", "program", "poll", begin_ns, 1_000_000_000) for begin_ns in begins_ns)
+    plan = plan_of(base_of(with_losses()), [((Change("timer", "2 timers", waits=waits),), {})])
+
+    (windows,) = plan.sweep.skipped_waits.values()
+    assert [(window.after, window.before) for window in windows] == [(6_999_000, 7_001_000), (6_999_100, 7_001_100)]
+
+
+def test_what_keeps_the_file_from_being_delivered_saves_nothing() -> None:
+    delivered, without = healed(0.5, ONE), healed(2.0, TWO)
+    without = replace(without, times=replace(without.times, delivered_s=None), delivery_cost_s=None)
+
+    assert delivering([delivered, without], Times(1.0, 3.0, 3.0)) == [delivered]
+    assert delivering([delivered, without], Times(None, 3.0, 3.0)) == [delivered, without]
 
 
 def healed(cost_s: float, *losses: Loss) -> Counterfactual:

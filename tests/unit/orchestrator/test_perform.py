@@ -27,7 +27,7 @@ from owlt.orchestrator.run.left_files import MOST_LEFT
 from owlt.orchestrator.run.staging import file_content
 from owlt.results.certificates import Certified
 from owlt.results.record import HostClock, Outcome, ReasonCode, read_record
-from owlt.results.waits import RunWaits, TimedWait, read_waits, summarised
+from owlt.results.waits import RunWaits, TimedWait, summarised
 from tests.memory.commands import failed
 from tests.memory.emulator import MemoryEmulator
 from tests.memory.files import Entry
@@ -36,6 +36,7 @@ from tests.memory.process import Process, printing
 from tests.memory.rig import MemoryRig
 from tests.unit.orchestrator import making
 from tests.unit.orchestrator.performing import COPY, PORT, Stage, send, take
+from tests.unit.results.test_waits import read_waits
 
 SIZE_BYTES = 100_000
 AT_ONCE = {"rtts": 0, "file_times": 0, "extra_s": 0.09}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.collections import PolyCollection
@@ -8,7 +9,8 @@ from owlt.captures.inspection.causes import causes
 from owlt.reports.drawing.sweep_figures import save
 from owlt.reports.sessions.explanation import cause_text, explanation_json, headline, share_rows, spent_ns
 from owlt.reports.sessions.waterfall import ROWS, draw_waterfall
-from tests.unit.captures.test_critical_path import MS, explained, file_of, rung
+from owlt.results.waits import TimedWait
+from tests.unit.captures.test_critical_path import KNOWN, MS, explained, file_of, rung
 
 LOST = rung("sender", 160, "of the sender", lost=True)
 AGAIN = rung("sender", 160 + 3000, "of the sender")
@@ -27,6 +29,17 @@ def test_a_wait_is_described_with_its_length_its_end_and_the_packet_that_was_los
         "the sender was idle for 2.992 s, then sent of the sender"
     )  # without 8 ms for the lost packet
     assert "of the sender (frame 1)" in text
+
+
+def test_a_timer_that_is_shorter_than_the_wait_only_ended_it():
+    def text_of(length_ms: int) -> str:
+        timer = TimedWait("sender", "program", "poll", (3160 - length_ms) * MS, length_ms * MS)
+        path = explained([*file_of(20), LOST, AGAIN, ANSWER], replace(KNOWN, waits=[timer]))
+        (cause,) = [cause for cause in causes(path) if cause.what == "timer"]
+        return cause_text(cause, path)
+
+    assert "waited 2.992 s for a timer of 3.000 s" in text_of(3000)
+    assert "waited 2.992 s until the end of a timer of 10 ms" in text_of(10)
 
 
 def test_the_headline_has_the_session_the_delivery_and_the_least_time():

@@ -16,7 +16,6 @@ from owlt.results.waits import (
     TimedWait,
     described_waits,
     read_run_waits,
-    read_waits,
     summarised,
     write_waits,
 )
@@ -25,6 +24,12 @@ from owlt.results.waits import (
 def wait(**values: Any) -> TimedWait:
     usual = {"host": "receiver", "process": "ltp", "kind": "epoll_wait", "begin_ns": 0, "length_ns": 3_750_000_000}
     return TimedWait(**usual | values)
+
+
+def read_waits(run: Path) -> tuple[TimedWait, ...] | None:
+    """The waits in the directory of a run; None if there is no file."""
+    waits = read_run_waits(run)
+    return None if waits is None else waits.waits
 
 
 def test_waits_that_were_written_are_read(tmp_path: Path) -> None:
