@@ -174,7 +174,7 @@ class SkippedWaits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=as_left_out)
 
-    side: Annotated[Literal["sender", "receiver"], Field(description="whose waits end at once")]
+    side: Annotated[Literal["sender", "receiver"], Field(description="whose waits end immediately")]
     after: Annotated[Delay, Field(description="when the window begins, from the launch of the run, with its unit")]
     before: Annotated[Delay, Field(description="when it ends, likewise")]
 
@@ -283,7 +283,7 @@ class Sweep(BaseModel):
     skipped_waits: Annotated[
         dict[str, Annotated[list[SkippedWaits], Field(max_length=64)]],
         Field(
-            description="waits that end at once during the runs over a channel, on the clock exact of the virtual rig: "
+            description="waits that end immediately during the runs over a channel, on the clock exact of the virtual rig: "
             "{CHANNEL: [{side, after, before}]}"
         ),
     ] = {}
