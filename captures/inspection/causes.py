@@ -85,10 +85,8 @@ def _waits(path: CriticalPath) -> Iterable[Cause]:
         parts = tuple(part for each in group for part in each)
         first = group[0][-1]
         what: What = "timer" if first.kind == "timer" else "waiting"
-        lost = sorted({index for each in group for index in path.lost_before(each[0].begin_ns, each[-1])})
-        yield Cause(
-            what, first.host, first.phase, _name(path, first), len(group), _length_ns(parts), parts, tuple(lost)
-        )
+        lost = path.lost_before((each[0].begin_ns, each[-1]) for each in group)
+        yield Cause(what, first.host, first.phase, _name(path, first), len(group), _length_ns(parts), parts, lost)
 
 
 def _is_alike(path: CriticalPath, shorter: Sequence[Part], longer: Sequence[Part]) -> bool:

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from owlt.captures.frames.session import HOSTS, Host
@@ -124,26 +124,32 @@ class CriticalPath:
         """The session's time."""
         return self.end_ns - self.begin_ns
 
-    def lost_before(self, begin_ns: int, part: Part) -> list[int]:
-        """The packets (indices of rungs) whose loss may be the reason for a wait, of which a part is the last: those
-        that the host sent last before it waited, and those of the other host that would have arrived meanwhile."""
-        own = bisect_left(self._sent_by[part.host], part.packet)
-        last = self._sent_by[part.host][own - 1] if own else None
-        own_since_ns = begin_ns if last is None else self.rungs[last].left_ns - PROMPT_NS
-        since_ns = begin_ns - self._longest_transit_ns
-        first = bisect_left(self._lost, min(own_since_ns, since_ns), key=lambda index: self.rungs[index].left_ns)
-        found = []
-        for index in islice(self._lost, first, None):
-            rung = self.rungs[index]
-            if rung.left_ns >= part.end_ns:
-                break
-            if rung.left_ns >= (own_since_ns if rung.message.host == part.host else since_ns):
-                found.append(index)
-        return found
+    def lost_before(self, waits: Iterable[tuple[int, Part]]) -> tuple[int, ...]:
+        """The packets (indices of rungs) whose loss may be the reason for waits of a host, each with its beginning and
+        its last part: those that the host sent last before it waited, and those of the other host that would have
+        arrived meanwhile."""
+        spans: dict[Host, list[tuple[int, int]]] = {host: [] for host in HOSTS}
+        for begin_ns, part in waits:
+            own = bisect_left(self._sent_by[part.host], part.packet)
+            last = self._sent_by[part.host][own - 1] if own else None
+            own_since_ns = begin_ns if last is None else self.rungs[last].left_ns - PROMPT_NS
+            for host in HOSTS:
+                since_ns = own_since_ns if host == part.host else begin_ns - self._longest_transit_ns
+                spans[host].append((since_ns, part.end_ns))
+        return tuple(sorted(index for host in HOSTS for index in self._lost_within(host, spans[host])))
+
+    def _lost_within(self, host: Host, spans: Iterable[tuple[int, int]]) -> Iterator[int]:
+        """The lost packets of a host that left within one of several spans of time, each once."""
+        lost, place = self._lost_by[host], 0
+        for since_ns, end_ns in sorted(spans):
+            place = max(place, bisect_left(lost, since_ns, key=lambda index: self.rungs[index].left_ns))
+            while place < len(lost) and self.rungs[lost[place]].left_ns < end_ns:
+                yield lost[place]
+                place += 1
 
     @cached_property
-    def _lost(self) -> list[int]:
-        return [index for index, rung in enumerate(self.rungs) if is_lost(rung)]
+    def _lost_by(self) -> dict[Host, list[int]]:
+        return {host: [index for index in sent if is_lost(self.rungs[index])] for host, sent in self._sent_by.items()}
 
     @cached_property
     def _sent_by(self) -> dict[Host, list[int]]:
@@ -405,7 +411,8 @@ def _replaced(parts: Iterable[Part], sent: Sequence[tuple[int, int, int]], host:
         at_ns = part.begin_ns
         while place < len(sent) and sent[place][1] <= at_ns:
             place += 1
-        for begins_ns, ends_ns, packet in islice(sent, place, None):
+        for number in range(place, len(sent)):
+            begins_ns, ends_ns, packet = sent[number]
             if begins_ns >= part.end_ns:
                 break
             if begins_ns > at_ns:

@@ -141,7 +141,18 @@ def test_a_packet_lost_when_the_host_began_to_wait_may_be_the_reason():
     path = explained([*file_of(10, lost=[2]), lost, again])
     (wait,) = [part for part in path.parts if part.kind == "waiting" and part.length_ns > 1000 * MS]
 
-    assert [path.rungs[index].left_ns for index in path.lost_before(wait.begin_ns, wait)] == [lost.left_ns]
+    assert [path.rungs[index].left_ns for index in path.lost_before([(wait.begin_ns, wait)])] == [lost.left_ns]
+
+
+def test_a_packet_lost_before_several_waits_is_named_once():
+    again = [rung("sender", 80 + 1000 * number, "of the sender", lost=number < 3) for number in range(4)]
+    late = replace(arriving(20, 3000), is_damaged=True)
+
+    path = explained([*file_of(10, lost=[2]), late, *again])
+    waits = [(part.begin_ns, part) for part in path.parts if part.kind == "waiting"]
+
+    assert len({part.packet for _, part in waits}) == 3
+    assert [path.rungs[index] for index in path.lost_before(waits)] == [late, *again[:3]]
 
 
 def test_data_that_are_sent_again_are_no_new_data():
