@@ -78,8 +78,10 @@ def place_by_content(alone: Place, datagrams: Sequence[bytes], meaning: str) -> 
     their beginning tell from all others; None if they do not."""
     own = datagrams[alone.number - 1]
     same = [number for number, each in enumerate(datagrams, start=1) if _content(each) == _content(own)]
+    alike = [each for each in datagrams if each[4:6] == own[4:6]]
     for end in range(UDP_HEADER_BYTES + 1, min(len(own), MOST_COMPARED_BYTES) + 1):
-        if sum(_content(each[:end]) == _content(own[:end]) for each in datagrams) == len(same):
+        alike = [each for each in alike if each[end - 1 : end] == own[end - 1 : end]]
+        if len(alike) == len(same):
             packet = " and ".join([_equal(own, 4, 2), *_beginning(own, end)])
             return Place(alone.direction, same.index(alone.number) + 1, packet, meaning)
     return None

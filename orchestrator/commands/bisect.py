@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.inputs.mistake import Mistake, not_one_of
+from owlt.inputs.mistake import Mistake, Place, not_one_of
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import empty_directory, perform_cases
 from owlt.orchestrator.commands.usage import (
@@ -168,13 +168,17 @@ def _plan(version: contract.Implementation, name: str, channel: str | None, size
 
 def _tried(plan: Plan, results: Path, good: Path | None, limit: Limit | None) -> Tried:
     """The judgement on the transfer of a version: by the measure, or by the packets of the first version's run, `good`;
-    None: it is the first."""
+    None: it is the first. Raises OwltError for a run that shows nothing about the version."""
     from owlt.orchestrator.checks.bisecting import first_divergence
+    from owlt.orchestrator.checks.proof import UNDECIDED
     from owlt.results.record import Outcome, read_record
     from owlt.results.recorded_runs import run_directory
 
     run = run_directory(results, plan.runs[0].run_id)
     record = read_record(run)
+    if record.outcome in UNDECIDED:
+        problem, expected = f"was {record.outcome}: {record.reason}", "a run that shows what the version does"
+        raise OwltError(Mistake(problem, expected, "repeat the command", Place(str(run))))
     if limit is not None:
         value = _value(results, limit.column)
         if record.outcome is not Outcome.COMPLETED or value is None:

@@ -9,6 +9,7 @@ of the files of the machine, and the captures of one run as a sample.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -125,7 +126,7 @@ def _read(path: Path, name: str) -> dict[str, bytes]:
             members = {member: archive.read(member) for member in READ}
             named, digests = manifest["name"], manifest["sha256"]
             changed = [member for member in READ if digests[member] != sha256(members[member]).hexdigest()]
-    except (BadZipFile, KeyError, TypeError, ValueError, NotImplementedError, EOFError) as problem:
+    except (BadZipFile, zlib.error, LookupError, TypeError, ValueError, RuntimeError, EOFError) as problem:
         raise _unusable(path, str(problem)) from problem
     if changed:
         raise _unusable(path, f"{', '.join(changed)}: differs from the manifest")

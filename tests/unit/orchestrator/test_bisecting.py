@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from owlt.orchestrator.checks.bisecting import first_bad, first_divergence
+from owlt.orchestrator.commands.bisect import Limit, _tried
 from owlt.orchestrator.commands.cli import app
+from owlt.orchestrator.errors import OwltError
+from owlt.results.plain_files import make_directory
+from owlt.results.record import Outcome, write_record
+from owlt.results.recorded_runs import run_directory
 from tests.unit.captures.making import RECEIVER, SENDER, Timed, later, timed, udp_frame, write_pcap
+from tests.unit.orchestrator.making import record
+from tests.unit.orchestrator.small_sweep import small_plan
 
 
 def found(count: int, is_bad: Callable[[int], bool]) -> tuple[int, list[int]]:
@@ -94,3 +101,14 @@ def test_a_packet_more_is_a_divergence(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_searched_is_refused(words: list[str], problem: str) -> None:
     assert problem in str(CliRunner().invoke(app, ["bisect", *words]).exception)
+
+
+def test_a_run_that_was_aborted_is_neither_good_nor_bad(tmp_path: Path) -> None:
+    plan = small_plan("exact")
+    run_id = plan.runs[0].run_id
+    run = make_directory(run_directory(tmp_path, run_id))
+    write_record(record(run_id=run_id, outcome=Outcome.ABORTED, reason="the guest was killed"), run)
+
+    for limit in (None, Limit("session_s", 1.0, True)):
+        with pytest.raises(OwltError, match="the guest was killed"):
+            _tried(plan, tmp_path, None, limit)

@@ -105,6 +105,23 @@ def test_a_changed_archive_is_refused(archive: Path, member: str, content: bytes
         make_page_of_archive(changed(archive, member, content), NAME)
 
 
+def test_an_archive_with_encrypted_or_damaged_members_is_refused(archive: Path) -> None:
+    content = archive.read_bytes()
+    begin = content.index(b"PK\x03\x04")
+    data = begin + 30 + int.from_bytes(content[begin + 26 : begin + 28], "little")
+    entry = content.index(b"PK\x01\x02")
+
+    for place, octet, message in ((data, 0xFF, "invalid block type"), (entry + 8, 0x01, "encrypted")):
+        archive.write_bytes(content[:place] + bytes([octet]) + content[place + 1 :])
+        with pytest.raises(ReportError, match=message):
+            make_page_of_archive(archive, NAME)
+
+
+def test_a_manifest_that_is_nested_too_deeply_is_refused(archive: Path) -> None:
+    with pytest.raises(ReportError, match="cannot be used"):
+        make_page_of_archive(changed(archive, MANIFEST, b"[" * 100_000), NAME)
+
+
 def test_the_archive_of_another_reproduction_is_refused(archive: Path) -> None:
     with pytest.raises(ReportError, match="it is of 'mine'"):
         make_page_of_archive(archive, "other")
