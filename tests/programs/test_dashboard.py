@@ -432,7 +432,7 @@ def test_a_signal_ends_the_server_which_leaves_no_temporary_files(
 ) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    command = [str(OWLT), "dashboard", str(results), "--port", "0"]
+    command = ["env", "--default-signal=HUP", str(OWLT), "dashboard", str(results), "--port", "0"]
     environment = os.environ | {"TMPDIR": str(temporary)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as program:
         assert program.stdout is not None

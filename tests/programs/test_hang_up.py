@@ -13,7 +13,7 @@ import pytest
 OWLT = Path(sys.executable).with_name("owlt")
 
 
-@pytest.mark.parametrize(("before", "status"), [([], 130), (["nohup"], 2)], ids=["plain", "nohup"])
+@pytest.mark.parametrize(("before", "status"), [(["env", "--default-signal=HUP"], 130), (["nohup"], 2)], ids=["plain", "nohup"])
 def test_a_closed_terminal_ends_a_command_as_ctrl_c_does_but_not_under_nohup(
     tmp_path: Path, before: list[str], status: int
 ) -> None:
@@ -23,7 +23,7 @@ def test_a_closed_terminal_ends_a_command_as_ctrl_c_does_but_not_under_nohup(
     with subprocess.Popen([*before, OWLT, "plan", fifo], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as program:
         with fifo.open("wb", buffering=0) as sweep:  # it has opened the FIFO, and reads
             program.send_signal(signal.SIGHUP)
-            if before:
+            if before == ["nohup"]:
                 sweep.write(b"no: sweep\n")
             else:
                 assert program.wait(60) == status
