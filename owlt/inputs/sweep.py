@@ -283,8 +283,8 @@ class Sweep(BaseModel):
     skipped_waits: Annotated[
         dict[str, Annotated[list[SkippedWaits], Field(max_length=64)]],
         Field(
-            description="waits that end immediately during the runs over a channel, on the clock exact of the virtual rig: "
-            "{CHANNEL: [{side, after, before}]}"
+            description="waits that end immediately during the runs over a channel, on the clock exact of the virtual "
+            "rig: {CHANNEL: [{side, after, before}]}"
         ),
     ] = {}
     announce_outages: Annotated[

@@ -177,5 +177,5 @@ def largest_shares(cells: Sequence[Cell], dimensions: Sequence[Dimension], accou
 
 def _seconds(seconds: float) -> str:
     """A time with three significant digits, and at most ms: "0.61 s", "1.94 s", "0 s"."""
-    digits = f"{seconds:.3f}" if seconds < 0.1 else f"{seconds:.3g}" if seconds < 1000 else f"{seconds:.0f}"
+    digits = f"{seconds:.3f}" if seconds < 0.1 else f"{seconds:.3g}" if seconds < 999.5 else f"{seconds:.0f}"
     return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} s"

@@ -9,7 +9,7 @@ import pytest
 from owlt.captures.inspection.critical_path import KINDS
 from owlt.captures.inspection.time_account import Spent, TimeAccount
 from owlt.reports.answer.answer import answer_of
-from owlt.reports.answer.reasons import Accounts, largest_shares
+from owlt.reports.answer.reasons import Accounts, _seconds, largest_shares
 from owlt.reports.answer.regions import dimensions_of
 from owlt.reports.comparison.cells import GOODPUT, TO_DELIVERY, Cell, Point, Sample
 from owlt.reports.comparison.time_use import TimeUse, shown_kinds, time_use
@@ -67,6 +67,14 @@ def sentences(cell: Cell, accounts: Accounts, slug: str = GOODPUT.slug) -> str:
 
 
 # The means
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0124, "0.012 s"), (1.944, "1.94 s"), (99.96, "100 s"), (999.6, "1000 s"), (1234.5, "1234 s")],
+)
+def test_times_in_sentences_have_no_exponent(seconds: float, text: str):
+    assert _seconds(seconds) == text
 
 
 def test_the_parts_of_a_mean_session_add_up_to_its_time() -> None:
