@@ -48,6 +48,8 @@ FEW_LOSSES = 4
 """So many losses of one cause are also healed one by one."""
 MOST_SINGLE = 8
 """The most losses that are healed one by one."""
+MOST_SETS = 40
+"""The most sets of losses that are removed, besides all of them: each takes a run."""
 _DIRECTION_OF = {host: direction for direction, host in HOST_OF.items()}
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _NAMED = 3
@@ -236,7 +238,8 @@ def changes_of(base: Base, causes: Sequence[Cause]) -> list[Change]:
         sets += [named, tuple(loss for loss in named if loss.rung > first)] if cause.what == "round trips" else [named]
     singles = list(dict.fromkeys((loss,) for each in sets if len(each) <= FEW_LOSSES for loss in each))[:MOST_SINGLE]
     others = [tuple(loss for loss in base.losses if loss not in each) for each in sets if each]
-    wanted = [each for each in dict.fromkeys([*singles, *sets, *others, base.losses]) if each]
+    some = [each for each in dict.fromkeys([*singles, *sets, *others]) if each and each != base.losses][:MOST_SETS]
+    wanted = [*some, base.losses] if base.losses else some
     return [
         *(Change("losses", _healed_text(each, len(base.losses)), each) for each in wanted),
         *_changes_of_timers(causes),

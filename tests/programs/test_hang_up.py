@@ -13,7 +13,9 @@ import pytest
 OWLT = Path(sys.executable).with_name("owlt")
 
 
-@pytest.mark.parametrize(("before", "status"), [(["env", "--default-signal=HUP"], 130), (["nohup"], 2)], ids=["plain", "nohup"])
+@pytest.mark.parametrize(
+    ("before", "status"), [(["env", "--default-signal=HUP"], 130), (["nohup"], 2)], ids=["plain", "nohup"]
+)
 def test_a_closed_terminal_ends_a_command_as_ctrl_c_does_but_not_under_nohup(
     tmp_path: Path, before: list[str], status: int
 ) -> None:

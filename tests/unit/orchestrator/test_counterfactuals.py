@@ -12,8 +12,17 @@ from owlt.captures.inspection.critical_path import Part
 from owlt.captures.protocols.ladder import Rung
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.inputs.sweep import Advertised
-from owlt.orchestrator.checks.costs import Counterfactual, delivering, greedy_order, interactions, least_of
+from owlt.orchestrator.checks.costs import (
+    Counterfactual,
+    delivering,
+    first_changes,
+    greedy_order,
+    interactions,
+    least_of,
+)
 from owlt.orchestrator.checks.counterfactuals import (
+    MOST_SETS,
+    MOST_WAITS,
     Base,
     Change,
     Loss,
@@ -184,6 +193,26 @@ def test_of_several_waits_that_end_at_once_the_later_ones_begin_earlier() -> Non
 
     (windows,) = plan.sweep.skipped_waits.values()
     assert [(window.after, window.before) for window in windows] == [(6_999_000, 7_001_000), (6_999_100, 7_001_100)]
+
+
+def test_changes_with_more_waits_than_a_run_can_skip_are_not_put_together() -> None:
+    waits = [TimedWait("receiver", "program", "poll", number, 1) for number in range(MOST_WAITS + 1)]
+    loss, few, many = (
+        Change("losses", "L", (ONE,)),
+        Change("timer", "F", waits=tuple(waits[:1])),
+        Change("timer", "M", waits=tuple(waits[1:])),
+    )
+
+    assert first_changes((loss, few, many)) == [(loss, few)]
+    assert first_changes((loss, many)) == [(loss, many)]
+
+
+def test_of_many_causes_only_the_first_ones_have_sets_of_their_own_and_all_losses_are_the_last() -> None:
+    base = base_of(file_of(64, lost=range(60)))
+    sets = [change.losses for change in changes_of(base, [cause(number) for number in range(60)]) if change.losses]
+
+    assert len(sets) == MOST_SETS + 1
+    assert (sets[0], sets[-1]) == ((base.losses[0],), base.losses)
 
 
 def test_what_keeps_the_file_from_being_delivered_saves_nothing() -> None:
