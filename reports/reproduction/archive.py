@@ -1,4 +1,4 @@
-"""One file with all that a page of a reproduction follows from, to be cited: the page can be made of it without a run.
+"""One citable file with the data that a page of a reproduction is made from; the page can be made again without a run.
 
 A ZIP file. `manifest.json` has the SHA-256 of each other member: the claims and the text of the page (`claims.yaml`,
 `page.md`), the tables of `judging` (`tables/*.parquet`, for any program), where the runs come from (`facts.json`), the

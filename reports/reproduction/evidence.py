@@ -1,4 +1,4 @@
-"""All that a page of a reproduction follows from: a database of its runs, and where they come from."""
+"""The data that a page of a reproduction is made from: a database of its runs, and their provenance."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Facts(BaseModel):
     rows: tuple[tuple[str, str, str], ...]
     """The sweep, what it is, and its value; several values if runs differ."""
     reproduced: dict[str, Reproduced | None]
-    """What each sweep's results have of the claims when their runs started; in the order of the sweeps."""
+    """The claims that each sweep's results recorded at the start of their runs, in the order of the sweeps."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Evidence:
 
     @property
     def runs_text(self) -> str:
-        """How many runs ended how; of several sweeps, of each."""
+        """The number of runs with each outcome, for each sweep."""
         sweeps = list(self.facts.reproduced)
         texts = [self._outcomes_text(sweep) for sweep in sweeps]
         if len(sweeps) == 1:
@@ -74,13 +74,13 @@ class Evidence:
         least, most = min(counts.values()), max(counts.values())
         if least < most:
             return (
-                f"The numbers on this page are those of {counts.total():,} of the {len(rows):,} runs of the complete "
+                f"The numbers on this page come from {counts.total():,} of the {len(rows):,} runs of the complete "
                 f"grid: its {len(counts)} cells were performed {least} to {most} times each."
             )
         often = "once" if most == 1 else f"{most} times"
         if sweep.endswith(QUICK):
-            return f"The numbers on this page are those of the quick form, a part of the grid, performed {often}."
-        return f"The numbers on this page are those of the complete grid, performed {often}."
+            return f"The numbers on this page come from the quick form, a fraction of the grid, performed {often}."
+        return f"The numbers on this page come from the complete grid, performed {often}."
 
 
 @contextmanager
@@ -102,9 +102,9 @@ def _rows_of(results: Results, reproduced: Reproduced | None) -> Iterator[tuple[
     provenance, sweep = provenance_of(results), results.sweep.name
     for fact in provenance.facts:
         yield sweep, fact.name, "; ".join(fact.values)
-    yield sweep, "seeds of runs", f"{provenance.seeds:,}, which follow from that of the sweep"
+    yield sweep, "seeds of runs", f"{provenance.seeds:,}, derived from the seed of the sweep"
     for each in provenance.implementations:
-        yield sweep, each.name, "; ".join(each.versions) or "version not known"
+        yield sweep, each.name, "; ".join(each.versions) or "unknown version"
     if reproduced and reproduced.performances:
         yield from ((sweep, name, text) for name, text in _of_performances(reproduced.performances))
 

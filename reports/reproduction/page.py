@@ -98,13 +98,13 @@ def chosen_text(reproduction: Reproduction, evidence: Evidence) -> str:
     lines = [f"**When the bounds were chosen.** {' '.join(reproduction.chosen.split())}"]
     for sweep, reproduced in evidence.facts.reproduced.items():
         if reproduced is None:
-            lines.append(f"The results of {sweep} do not have the claims of the time when their runs started.")
+            lines.append(f"The results of {sweep} have no record of the claims at the start of their runs.")
             continue
         changed = [id for id, digest in current.items() if reproduced.claims.get(id) != digest]
-        before = f", noted after {reproduced.runs_before:,} of them," if reproduced.runs_before else ""
+        before = f" (recorded after {reproduced.runs_before:,} runs)," if reproduced.runs_before else ","
         state = f"changed since then: {', '.join(changed)}" if changed else "no claim has changed since then"
         digest = reproduced.claims_sha256[:DIGEST_LENGTH]
-        lines.append(f"When the runs of {sweep} started{before} the claims had the digest {digest}; {state}.")
+        lines.append(f"At the start of the runs of {sweep}{before} the claims had the digest {digest}; {state}.")
     return "\n".join(fill(line, WIDTH, break_on_hyphens=False, break_long_words=False) for line in lines)
 
 
@@ -129,16 +129,16 @@ def _cell_text(value: Any) -> str:
 
 
 def counts_text(verdicts: Sequence[Judged]) -> str:
-    """How many of the measurements have which verdict; other kinds of claims are counted apart, in a table."""
+    """The number of measurements with each verdict; claims of other kinds are counted separately, in a table."""
     measured = [each for each in verdicts if each.claim.kind == "measurement"]
     counts = Counter(each.verdict for each in measured)
     others = len(verdicts) - len(measured)
-    text = f"of {len(measured)} measurements {', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICTS)}"
-    return f"{text}; {others} claims of other kinds are counted apart" if others else text
+    text = f"{len(measured)} measurements ({', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICTS)})"
+    return f"{text}; claims of other kinds, counted separately: {others}" if others else text
 
 
 def kinds_table(verdicts: Sequence[Judged]) -> str:
-    """How many claims of each kind have which verdict."""
+    """The number of claims of each kind with each verdict."""
     counts = Counter((each.claim.kind, each.verdict) for each in verdicts)
     rows = [
         (title, *(counts[kind, verdict] for verdict in VERDICTS))
@@ -149,15 +149,15 @@ def kinds_table(verdicts: Sequence[Judged]) -> str:
 
 
 def family_text(verdicts: Sequence[Judged]) -> str:
-    """What holds of all verdicts together that chance could have brought about."""
+    """The error of all verdicts that depend on chance, taken together."""
     family = family_of(verdicts)
     if not family.verdicts:
         return "No verdict depends on chance."
     return (
-        f"An interval has a confidence of {CONFIDENCE:.0%}. Chance could have brought about {family.verdicts} of the "
-        f"verdicts; the probability that at least one of them is wrong is at most {number_text(family.error, '')} "
-        f"(the sum of their errors, Bonferroni). With Holm's correction, {len(family.hold)} of them hold together with "
-        f"an error of {MOST_ERROR:g}."
+        f"Intervals have a confidence of {CONFIDENCE:.0%}. Verdicts that depend on chance: {family.verdicts}. The "
+        f"probability that at least one of them is wrong is at most {number_text(family.error, '')} (the sum of "
+        f"their errors, Bonferroni). With Holm's correction, {len(family.hold)} of them are significant at a "
+        f"family-wise error of {MOST_ERROR:g}."
     )
 
 
@@ -171,7 +171,7 @@ def number_text(value: float | None, unit: str) -> str:
 
 
 def ours_text(judged_claim: Judged) -> str:
-    """Our value, its interval if it has one, and the case that it is of: "18.9 (18.7 to 19.1) MB"."""
+    """Our value, its interval if it has one, and its case: "18.9 (18.7 to 19.1) MB"."""
     of, unit = judged_claim.of, judged_claim.claim.unit
     if of is None:
         return ""
@@ -189,7 +189,9 @@ def verdict_text(judged_claim: Judged) -> str:
     if verdict == "undecided" and judged_claim.of:
         where = "inside" if judged_claim.of.is_inside else "outside"
         needed = judged_claim.runs_needed
-        enough = f"about {needed} repetitions would decide" if needed else "no feasible number of repetitions decides"
+        enough = (
+            f"about {needed} repetitions would decide" if needed else "no feasible number of repetitions would decide"
+        )
         notes.append(f"{where}, {enough}")
     remark = judged_claim.reason or ("" if verdict == "undecidable" else claim.remark)
     notes += [remark] if remark else []
@@ -240,7 +242,7 @@ def write_rows(headings: Sequence[str], rows: Sequence[Sequence[Any]], path: Pat
 
 
 def _claims_text(verdicts: Sequence[Judged]) -> str:
-    """The number of claims of each kind with each verdict, what holds of them together, and a table of each kind."""
+    """The number of claims of each kind with each verdict, their joint error, and a table for each kind."""
     by_kind = {title: [each for each in verdicts if each.claim.kind == kind] for kind, title in KINDS.items()}
     tables = [f"**{title}**\n\n{_claims_table(judged)}" for title, judged in by_kind.items() if judged]
     return "\n\n".join((kinds_table(verdicts), fill(family_text(verdicts), WIDTH), *tables))

@@ -3,8 +3,8 @@
 A repetition is the whole experiment, performed once. The claim's value is computed in each of them; their median has
 the interval of `reports.comparison.estimates`, and a share of runs the exact binomial interval. A claim is confirmed if
 the whole interval is inside its bounds, and not confirmed if the whole interval is outside. The error of such a verdict
-is the probability that chance alone brings it about: of the one-sided sign test, or of the one-sided binomial test, at
-the bound.
+is the probability that chance alone produces it: the p-value of the one-sided sign test, or of the one-sided binomial
+test, at the bound.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Assessment:
     """The value of one case with its interval, beside the bounds of the claim."""
 
     case: str
-    """What names the case: "" if the claim has only one."""
+    """The name of the case; "" if the claim has only one."""
     value: float
     low: float
     high: float
@@ -60,7 +60,7 @@ class Assessment:
     is_inside: bool
     """Whether the value itself is inside the bounds."""
     runs_needed: int | None = None
-    """Of an undecided case, about how many repetitions would decide it; None: more than MOST_RUNS, or unknown."""
+    """The approximate number of repetitions that would decide the case; None: more than MOST_RUNS, or unknown."""
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,19 @@ class Judged:
 
     @property
     def is_uncertain(self) -> bool:
-        """Whether chance could have brought the verdict about."""
+        """Whether the verdict depends on chance."""
         return self.error > 0
 
 
 @dataclass(frozen=True)
 class Family:
-    """What can be said of all verdicts together that chance could have brought about."""
+    """The verdicts that depend on chance, taken together."""
 
     verdicts: int
     error: float
-    """At most the probability that one of them or more is wrong: the sum of their errors (Bonferroni)."""
+    """An upper bound for the probability that at least one is wrong: the sum of their errors (Bonferroni)."""
     hold: tuple[str, ...]
-    """The claims whose verdicts hold together at MOST_ERROR, by Holm's procedure."""
+    """The claims whose verdicts are significant at MOST_ERROR by Holm's procedure."""
 
 
 def family_of(judged: Sequence[Judged]) -> Family:

@@ -171,5 +171,5 @@ def test_a_page_names_the_claims_that_were_changed_after_the_start(tmp_path: Pat
 
     page, _ = make_page(directory, [results], directory.name)
     words = " ".join(page.read_text().split())
-    assert f"noted after {noted.runs_before} of them, the claims had the digest {noted.claims_sha256[:16]}; " in words
+    assert f"(recorded after {noted.runs_before} runs), the claims had the digest {noted.claims_sha256[:16]}; " in words
     assert "changed since then: rtt-1ms. " in words

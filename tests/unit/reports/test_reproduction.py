@@ -333,11 +333,11 @@ def test_a_page_has_the_verdicts_and_numbers_in_their_places(tmp_path: Path, dem
     page, verdicts = make_page(source, [results], "mine")
     text = page.read_text()
     assert "| S | section 1 |  | 2 | at most 3 | **confirmed** |" in text
-    assert "of 0 measurements 0 confirmed, 0 not confirmed" in text
-    assert "1 claims of other kinds are counted apart" in text
+    assert "0 measurements (0 confirmed, 0 not confirmed" in text
+    assert "claims of other kinds, counted separately: 1" in text
     assert "before the runs" in text
     assert "| demo | clock | exact |" in text
-    assert "those of the complete grid, performed" in text
+    assert "come from the complete grid, performed" in text
     assert f"{sum(run.completed for run in load_results(demo).runs)} completed" in text
     assert [each.verdict for each in verdicts] == ["confirmed"]
     assert (page.parent / "mine-claims.csv").read_text().splitlines()[1].startswith("one,arithmetic,section 1,,2,2,2,")
@@ -352,7 +352,7 @@ def test_a_page_of_a_part_of_the_runs_says_how_many(tmp_path: Path) -> None:
 
     page, _ = make_page(source, [results], "mine")
     assert (
-        "those of 10 of the 12 runs of the complete grid: its 4 cells were performed 2 to 3 times" in page.read_text()
+        "come from 10 of the 12 runs of the complete grid: its 4 cells were performed 2 to 3 times" in page.read_text()
     )
 
 
