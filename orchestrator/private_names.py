@@ -1,4 +1,4 @@
-"""What files of results say of the user and the machine that made them: paths of directories, names, private keys.
+"""What results reveal about the user and the machine that made them: paths of directories, names, private keys.
 
 Paths are replaced by words such as `<home>`, which another machine can replace by its own paths. Names of the user and
 the host are replaced as whole words, which cannot be reversed.

@@ -1,8 +1,8 @@
-"""The parts of a session's critical path, put together by their cause, the largest first.
+"""The causes of additional time in a session: the parts of its critical path grouped by cause, largest first.
 
-A cause is what somebody could change: a timer, a wait, round trips before the data, round trips of recovery, a queue, a
-slow return link. What the channel takes for any protocol is the cause of nothing: the transmission of the file, one
-propagation to the receiver, and one back for its last message.
+A cause is something that can be changed: a timer, a wait, round trips before the data, round trips of recovery, a
+queue, a slow return link. The time that the channel takes for any protocol has no cause: one transmission of the file, one
+propagation delay to the receiver, and one back for its last message.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Cause:
 
 
 def causes(path: CriticalPath) -> list[Cause]:
-    """The causes of the time that no channel takes by itself, the largest first; small ones are left out."""
+    """The causes of the time that the channel does not take for any protocol, largest first, without small ones."""
     found = [*_late_start(path), *_waits(path), *_round_trips(path), *_others(path)]
     least_ns = LEAST_SHARE * path.length_ns
     return sorted((cause for cause in found if cause.total_ns >= least_ns), key=lambda cause: -cause.total_ns)

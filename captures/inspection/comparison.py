@@ -1,5 +1,5 @@
-"""Two runs of one transfer, of two versions or builds with the same losses: the first packet that differs, and how the
-causes of their time differ."""
+"""Two runs of one transfer with the same losses, such as of two versions: the first packet that differs, and the
+differences between the causes of their time."""
 
 from __future__ import annotations
 

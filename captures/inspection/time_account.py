@@ -1,6 +1,6 @@
-"""Where the time of a run went, in numbers, kept beside its captures as time.json: made once, for many runs together.
+"""The time account of a run: the sums over its critical path, kept beside its captures as time.json.
 
-The numbers are sums over the parts of the session's critical path, so they add up to the session's time exactly.
+The sums add up to the session time exactly.
 """
 
 from __future__ import annotations

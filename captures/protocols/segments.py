@@ -1,4 +1,5 @@
-"""TCP segments that need no tshark: whole headers in Ethernet and IPv4 without options, whose lengths agree.
+"""TCP segments that are decoded without tshark: complete headers in Ethernet and IPv4 without options, with
+consistent lengths.
 
 What tshark adds to a segment, `tcp.analysis.duplicate_ack` and `tcp.analysis.keep_alive`, is found by its rules
 (`tcp_analyze_sequence_number` in epan/dissectors/packet-tcp.c).

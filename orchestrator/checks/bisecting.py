@@ -1,4 +1,4 @@
-"""The first of several versions of a program that behaves in another way: binary search, and where packets diverge.
+"""Binary search for the first version of a program that behaves differently, and where its packets diverge.
 
 The search assumes that all versions from the first that differs on differ as well. Two versions are compared by what
 their programs send: identification fields of IP and the times of whole runs follow from when a program starts, which

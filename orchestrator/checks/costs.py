@@ -1,8 +1,8 @@
-"""What the causes of a session's time cost: the run is performed again with one thing changed, and the difference is
-the cost of that thing (`owlt.orchestrator.checks.counterfactuals`).
+"""The costs of the causes of a session's time: the run is performed again with one change, and the difference in time
+is the cost (`owlt.orchestrator.checks.counterfactuals`).
 
-Then the changes that save most are made together, until the fewest are known that explain the time that can be
-explained. Nothing is said if the run without a change does not take the time of the recorded one.
+Then the changes that save most are combined to find the smallest set that explains the time that can be explained.
+There are no costs if the run without a change does not take the time of the recorded run.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A recorded run with one thing changed: the losses and the changes to try, and the plan of the runs that have them.
 
 On the clock exact, a run is a function of its seed and its channel. It is repeated over a channel without random
-effects, whose losses are aimed at the packets that were lost; one that is healed is not aimed at.
+effects, whose losses are aimed at the packets that were lost. A loss that is healed (removed) is not aimed at.
 
-A change renumbers the packets after it: of a packet that arrives, no second copy is sent. So the losses that remain are
-aimed at the same packets as before, by name and content. `owlt.orchestrator.checks.costs` performs the runs.
+A change renumbers the packets after it, because a packet that arrives is not sent again. The remaining losses are
+therefore aimed at the same packets as before, by name and content. `owlt.orchestrator.checks.costs` performs the runs.
 """
 
 from __future__ import annotations

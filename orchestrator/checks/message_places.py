@@ -1,7 +1,7 @@
 """The packets of a run by their messages: "the second EOF", "the first packet with these bytes of the file".
 
-The n-th packet of a direction is another one if a loss more or less changes what is sent before it. The n-th message of
-a kind, and the n-th packet that carries a certain part of the file, are mostly the same.
+If a loss is added or removed, other packets are sent before the n-th packet of a direction, so it becomes a different
+packet. The n-th message of a kind, and the n-th packet with a given part of the file, usually remain the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The waits of programs that a timer ended, as the guests' kernel records them on the exact clock (waits-7.3.patch).
 
-Recorded are confined programs, which have a PID namespace of their own; the network namespace of each tells its host.
+Only confined programs are recorded, which have their own PID namespace; their network namespace identifies the host.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The files that the programs of an implementation consist of: executables, shared libraries, Python and its modules.
 
-Libraries and modules that a program loads only while it transfers are found if the profile names them under `needs`.
+Libraries and modules that a program loads only during a transfer are found if the profile lists them under `needs`.
 """
 
 from __future__ import annotations

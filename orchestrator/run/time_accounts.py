@@ -1,4 +1,4 @@
-"""The time accounts of the runs of a results directory, made in parallel and kept beside them."""
+"""The time accounts of the runs of a results directory: computed in parallel and kept beside the records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from owlt.results.recorded_runs import recorded_directories
 
 
 def account_runs(results: Path) -> list[str]:
-    """Make the time account of each recorded run that has none of its present captures and code.
+    """Make the time account of each recorded run that has none for its present captures and code.
 
     Runs are shared among the processor's cores. Returns a sentence for each reason why runs have no account.
     Raises ResultsConflict if the plan cannot be read.

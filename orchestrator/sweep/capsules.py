@@ -1,4 +1,4 @@
-"""What is in the capsule of a recorded run, and the results directory that a capsule becomes again.
+"""The contents of the capsule of a recorded run, and the results directory that is restored from a capsule.
 
 The format of the file, and reading one that somebody else made, belong to `owlt.results.capsule`.
 """

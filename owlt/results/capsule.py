@@ -1,8 +1,8 @@
-"""A capsule: one zip archive with the results of one recorded run, made to be sent to somebody else and replayed there.
+"""A capsule: a zip archive with the results of one recorded run, to be replayed on another machine.
 
-Below `capsule/` it has a results directory with that run alone, and `capsule.json`, the manifest: the size and digest
-of each other file. The same files make the same archive. An archive that somebody else made is hostile until read:
-`unpack` checks all that it declares before it writes anything, and writes regular files with known names only.
+Its directory `capsule/` has a results directory with that run alone, and `capsule.json`, the manifest: the size and
+digest of each other file. The same files always give the same archive. An archive is treated as hostile: `unpack`
+checks everything that it declares before it writes anything, and writes only regular files with known names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`reproduction.json` of a results directory: the claims when its runs started, and which commands performed them.
+"""`reproduction.json` of a results directory: the claims at the start of its runs, and the commands that ran them.
 
-It tells whether a bound was chosen before the runs that it judges. Results that `owlt run` performed have no such file.
+It shows whether a bound was chosen before the runs that it judges. Results that `owlt run` performed have no such file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """waits.json of a run: the waits of its programs that a timer ended, such as a poll(2) that timed out.
 
-Only the clock exact of a virtual rig has them: there the guests' kernel records them, at no cost of virtual time
+They exist only on the clock exact of a virtual rig, where the guests' kernel records them without taking virtual time
 (`orchestrator.rigs.timed_waits`). Lengths are virtual time from the beginning of the system call to its time-out.
 """
 

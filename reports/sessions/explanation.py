@@ -15,9 +15,9 @@ from owlt.reports.units import listed
 MOST_NAMES = 4
 """The most names of messages in a sentence."""
 _BEYOND = 1.1
-"""A wait that is longer than so many times the timer that ended it was not for that timer alone."""
+"""A wait that is longer than its timer by more than this factor was not for that timer alone."""
 _VISIBLE = 0.0005
-"""The share of the session that a kind takes at least, to have a row."""
+"""The smallest share of the session for which a kind has a row."""
 _IN: Mapping[Phase, str] = {
     "opening": "before the first data packet",
     "transfer": "during the first transmission of the file",
