@@ -1,8 +1,8 @@
 """The causes of additional time in a session: the parts of its critical path grouped by cause, largest first.
 
 A cause is something that can be changed: a timer, a wait, round trips before the data, round trips of recovery, a
-queue, a slow return link. The time that the channel takes for any protocol has no cause: one transmission of the file, one
-propagation delay to the receiver, and one back for its last message.
+queue, a slow return link. The time that the channel takes for any protocol has no cause: one transmission of the file,
+one propagation delay to the receiver, and one back for its last message.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Where the time of a session went: its critical path, from the last packet back to the first one.
 
 Each packet on the path left its host because another had arrived there, or because the host had waited long enough, and
-so on back to the beginning. The steps of the path follow one another without a gap, so they sum to the session's time.
-The time in which the forward link transmitted bytes of the file for the first time is counted as that, whatever the
-path was then: no protocol can do without it. Which packet ended a wait is read from times alone, so this works for
+so on back to the beginning. The parts of the path are contiguous, so they add up to the session time. The time in which
+the forward link transmitted bytes of the file for the first time is always counted as new data, because every protocol
+needs it. Which packet ended a wait is read from times alone, so this works for
 every protocol; names and positions of data are those of its messages. The method is critical path analysis as in
 Barford and Crovella, "Critical Path Analysis of TCP Transactions", IEEE/ACM Transactions on Networking 9(3), 2001.
 """
