@@ -295,6 +295,7 @@ def perform_all(
 
 
 def _judge(directory: Path, results: list[Path], name: str, archive: Path | None) -> tuple[Path, list[Judged]]:
+    from owlt.orchestrator.private_names import private_names
     from owlt.reports.reproduction.judging import BadQuery
     from owlt.reports.reproduction.page import make_page, make_page_of_archive
     from owlt.results.recorded_runs import results_root
@@ -303,7 +304,8 @@ def _judge(directory: Path, results: list[Path], name: str, archive: Path | None
         if files := [path for path in results if path.is_file()]:
             _refuse_beside_archive(results, archive)
             return make_page_of_archive(files[0], name)
-        return make_page(directory, [results_root(path) for path in results], name, archive)
+        roots = [results_root(path) for path in results]
+        return make_page(directory, roots, name, archive, private_names(roots[0].parent).replaced)
     except Invalid as problem:
         raise ProfileError(*problem.mistakes) from problem
     except BadQuery as problem:

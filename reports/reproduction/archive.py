@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from io import BytesIO
@@ -45,33 +45,47 @@ MOST_SAMPLE_BYTES = 1_000_000
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
+Public = Callable[[Any], Any]
+"""Values of JSON, without what they say of the user and the machine."""
+
+
 def write_archive(
-    path: Path, name: str, evidence: Evidence, results: Sequence[Results], directory: Path, page: Path
+    path: Path, evidence: Evidence, results: Sequence[Results], directory: Path, page: Path, public: Public
 ) -> Path:
-    """Write the archive of a page that was made of these results. Raises OSError."""
+    """Write the archive of a page that was made of these results; the page's name is that of the reproduction.
+
+    Raises OSError.
+    """
+    name = page.stem
     members = {NAME: read_plain(directory / NAME), TEMPLATE: read_plain(directory / TEMPLATE)}
-    members[FACTS] = evidence.facts.model_dump_json(indent=2).encode()
+    members[FACTS] = _json(public(evidence.facts.model_dump(mode="json")))
     with TemporaryDirectory() as tables:
         write_files(evidence.connection, Path(tables))
         members |= {f"tables/{each.name}": read_plain(each, MOST_ARCHIVE_BYTES) for each in files_in(Path(tables))}
     members |= {f"page/{each.name}": read_plain(each) for each in files_in(page.parent) if each.name.startswith(name)}
     for each in results:
-        members |= {f"{each.sweep.name}/{member}": content for member, content in _members_of(each)}
+        members |= {f"{each.sweep.name}/{member}": content for member, content in _members_of(each, public)}
     manifest = {"name": name, "sha256": {each: sha256(content).hexdigest() for each, content in members.items()}}
     return write_whole(real_root(path), _zipped({MANIFEST: _json(manifest), **members}))
 
 
-def _members_of(results: Results) -> Iterator[tuple[str, bytes]]:
+def _members_of(results: Results, public: Public) -> Iterator[tuple[str, bytes]]:
     """What the archive has of one sweep."""
-    yield PLAN_NAME, read_plain(results.directory / PLAN_NAME)
+
+    def published(path: Path) -> bytes:
+        return _json(public(json.loads(read_plain(path))))
+
+    yield PLAN_NAME, published(results.directory / PLAN_NAME)
     for folder in (CERTIFICATES, MACHINES):
         for path in files_in(results.directory / folder, ".json"):
-            yield f"{folder}/{path.name}", read_plain(path)
+            yield f"{folder}/{path.name}", published(path)
     sizes = {run.record.run_id: _captures_bytes(run) for run in results.runs if run.completed}
     run_id = min(sizes, key=lambda each: sizes[each], default="")
     if run_id and sizes[run_id] <= MOST_SAMPLE_BYTES:
-        for file in (RECORD_NAME, *CAPTURES.values()):
-            yield f"sample/{run_id}/{file}", read_plain(run_directory(results.directory, run_id) / file)
+        sample = run_directory(results.directory, run_id)
+        yield f"sample/{run_id}/{RECORD_NAME}", published(sample / RECORD_NAME)
+        for file in CAPTURES.values():
+            yield f"sample/{run_id}/{file}", read_plain(sample / file)
 
 
 def _captures_bytes(run: Run) -> float:

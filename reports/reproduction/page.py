@@ -12,7 +12,7 @@ from textwrap import fill
 from typing import Any
 
 from owlt.reports.comparison.estimates import CONFIDENCE
-from owlt.reports.reproduction.archive import TEMPLATE, evidence_in, write_archive
+from owlt.reports.reproduction.archive import TEMPLATE, Public, evidence_in, write_archive
 from owlt.reports.reproduction.claims import ClaimKind, Reproduction, digests_of, load_claims
 from owlt.reports.reproduction.evidence import Evidence, evidence_of
 from owlt.reports.reproduction.figures import draw
@@ -36,10 +36,14 @@ KINDS: dict[ClaimKind, str] = {
 
 
 def make_page(
-    directory: Path, results_directories: Sequence[Path], name: str, archive: Path | None = None
+    directory: Path,
+    results_directories: Sequence[Path],
+    name: str,
+    archive: Path | None = None,
+    public: Public = lambda values: values,
 ) -> tuple[Path, list[Judged]]:
     """Judge the claims of a reproduction from the results of its sweeps, and write the page into PAGES of the first
-    results; and an archive of all of it. Returns the page and the verdicts.
+    results; and an archive of all of it, whose values of JSON are made `public`. Returns the page and the verdicts.
 
     Raises ClaimsError, ReportError, BadQuery, OSError.
     """
@@ -48,7 +52,7 @@ def make_page(
         target = results_directories[0] / PAGES
         page, verdicts = write_page(evidence, reproduction, (directory / TEMPLATE).read_text(), target, name)
         if archive:
-            write_archive(archive, name, evidence, results, directory, page)
+            write_archive(archive, evidence, results, directory, page, public)
     return page, verdicts
 
 

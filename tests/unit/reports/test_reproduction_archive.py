@@ -62,6 +62,26 @@ def test_the_page_of_an_archive_is_the_same(archive: Path) -> None:
     assert "| 0 |" not in (page.parent / f"{NAME}-packets.csv").read_text()
 
 
+def test_values_of_json_are_made_public(tmp_path: Path, archive: Path) -> None:
+    title, private = "CFDP and NORM, terrestrial and cislunar", "cislunar"
+
+    def jsons() -> list[str]:
+        with ZipFile(archive) as file:
+            return [file.read(name).decode() for name in file.namelist() if name.endswith(".json")]
+
+    assert any(title in text for text in jsons())
+    make_page(
+        tmp_path / "source",
+        [tmp_path / "results"],
+        NAME,
+        archive,
+        lambda values: json.loads(json.dumps(values).replace(private, "<place>")),
+    )
+
+    assert any("<place>" in text for text in jsons())
+    assert not any(private in text for text in jsons())
+
+
 def test_an_archive_has_a_sample_of_captures_and_the_plan(archive: Path) -> None:
     with ZipFile(archive) as file:
         names = file.namelist()
