@@ -140,6 +140,8 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
 def _draw_bar(axes: Axes, at: float, bar: _Bar) -> None:
     """The parts of a mean session one behind the other, its standard error as a whisker, and its time."""
     note = "" if bar.sample.delivered == bar.sample.tried else f"{bar.sample.delivered}/{bar.sample.tried}"
+    if bar.use is not None and bar.use.runs < bar.sample.delivered:
+        note = f"{bar.use.runs} of {bar.sample.delivered} runs have a time account"
     if bar.use is None:
         why = note or "no time account"
         axes.annotate(why, (0, at), (3, 0), textcoords="offset points", va="center", fontsize="small", color=ALARM)
