@@ -239,10 +239,10 @@ def test_a_bar_without_a_time_says_so(rows: list[Row]) -> None:
 def test_a_bar_says_how_many_of_its_runs_have_a_time(rows: list[Row]) -> None:
     timed = [with_time([row], {"new data": 2.0})[0] if row["repetition"] == 1 else row for row in rows]
 
-    noted = [text for text in texts(drawn(timed, kind="time")) if "have a time account" in text]
+    noted = [line for line in texts(drawn(timed, kind="time")).splitlines() if "have a time account" in line]
 
     assert noted
-    assert all(text.split()[:2] == ["1", "of"] for text in noted)
+    assert all(line.split()[:2] == ["1", "of"] for line in noted)
 
 
 # What print requires
