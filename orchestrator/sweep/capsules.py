@@ -225,7 +225,7 @@ def _cut(run: Path, plan: Plan) -> list[str]:
     if all(is_cut(run / name) for name in CAPTURES):
         return [f"captures: as they were recorded, the sender's data cut to {HEADER_BYTES} B"]
     if not record.session:
-        return []
+        return ["captures: complete, because the run ended before its session was known"]
     analyse_run(run, "full", {name: each.dissector for name, each in plan.implementations.items()})
     keep_only_headers(run, Session.model_validate(record.session), {VIEW: ProtocolView})
     return [
