@@ -70,7 +70,9 @@ def test_what_is_served_is_not_cleared_by_somebody_else(ports: None) -> None:
     assert "serves it already" in told.stderr
 
 
-@pytest.mark.parametrize(("before", "ends"), [([], True), (["nohup"], False)], ids=["plain", "nohup"])
+@pytest.mark.parametrize(
+    ("before", "ends"), [(["env", "--default-signal=HUP"], True), (["nohup"], False)], ids=["plain", "nohup"]
+)
 def test_a_closed_terminal_ends_the_service_but_not_under_nohup(ports: None, before: list[str], ends: bool) -> None:
     inside("ip", "link", "set", "lo", "up")
     service = [
