@@ -7,7 +7,8 @@ differs by microseconds between any two programs.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from bisect import bisect_left
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +21,9 @@ SAME_TIME_NS = 1_000_000
 """Packets of two versions whose times from their first packets differ by no more are sent at the same time."""
 
 
-def first_bad(count: int) -> Generator[int, bool, int]:
-    """Yield numbers of versions to try, from 0; is sent for each whether it is bad. Returns the first that is bad, of
-    versions of which the first is good and the last bad."""
-    good, bad = 0, count - 1
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        is_bad = yield middle
-        good, bad = (good, middle) if is_bad else (middle, bad)
-    return bad
+def first_bad(count: int, is_bad: Callable[[int], bool]) -> int:
+    """The number, from 0, of the first bad one of so many versions, of which the first is good and the last bad."""
+    return bisect_left(range(count - 1), True, lo=1, key=is_bad)
 
 
 def first_divergence(run: Path, other: Path) -> str:

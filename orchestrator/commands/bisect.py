@@ -24,7 +24,7 @@ from owlt.orchestrator.commands.usage import (
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from owlt.agents.contract import implementation as contract
     from owlt.orchestrator.planning.plan import Plan
@@ -71,6 +71,7 @@ def bisect(
     Exit status: 0 if the first bad version is found, 1 if the first version is bad or the last one is good.
     """
     from owlt.inputs.quantities import parse_size_bytes
+    from owlt.orchestrator.checks.bisecting import first_bad
     from owlt.orchestrator.commands.implementations import with_parameters
     from owlt.orchestrator.commands.prove import require_repeatable
     from owlt.orchestrator.profiles.catalogue import find_implementation
@@ -97,23 +98,10 @@ def bisect(
             printer.text(f"{names[number]}: {'bad' if tried[number].is_bad else 'good'}: {tried[number].text}")
         return tried[number].is_bad
 
-    found = None if is_bad(0) or not is_bad(len(names) - 1) else _search(len(names), is_bad)
+    found = None if is_bad(0) or not is_bad(len(names) - 1) else first_bad(len(names), is_bad)
     printer.json(_as_json(names, tried, found, results))
     printer.text(_conclusion(names, tried, found))
     raise typer.Exit(0 if found is not None else 1)
-
-
-def _search(count: int, is_bad: Callable[[int], bool]) -> int:
-    """The first bad version, where the first is good and the last bad."""
-    from owlt.orchestrator.checks.bisecting import first_bad
-
-    search = first_bad(count)
-    answer: bool | None = None
-    try:
-        while True:
-            answer = is_bad(search.send(answer))  # type: ignore[arg-type]  # None begins it
-    except StopIteration as end:
-        return int(end.value)
 
 
 @dataclass(frozen=True)

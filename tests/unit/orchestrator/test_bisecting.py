@@ -25,14 +25,13 @@ from tests.unit.orchestrator.small_sweep import small_plan
 
 def found(count: int, is_bad: Callable[[int], bool]) -> tuple[int, list[int]]:
     """The version that is found, and those that were tried between the first and the last."""
-    search, tried = first_bad(count), list[int]()
-    answer: bool | None = None
-    try:
-        while True:
-            tried.append(search.send(answer))  # type: ignore[arg-type]
-            answer = is_bad(tried[-1])
-    except StopIteration as end:
-        return end.value, tried
+    tried: list[int] = []
+
+    def is_bad_of(number: int) -> bool:
+        tried.append(number)
+        return is_bad(number)
+
+    return first_bad(count, is_bad_of), tried
 
 
 @given(st.data(), st.integers(2, 300))
