@@ -20,6 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from owlt import PACKAGE
 from owlt.orchestrator.rigs import namespaces
 from owlt.orchestrator.rigs.guest import needed_paths
 from owlt.orchestrator.rigs.lab.session import OWLT_HOST, SOURCE, SUDO_RULE
@@ -245,9 +246,10 @@ exec /usr/sbin/sshd -D -e -f /etc/ssh/rack_sshd_config -o ListenAddress="$addres
 
 
 def _paths_below_new_mounts() -> list[str]:
-    """What hosts need of this machine although they mount a directory above it: this project and its environment, if
-    they are in /tmp."""
-    return [path for path in needed_paths() if path.startswith(("/dev/", "/run/", "/tmp/", "/var/tmp/"))]
+    """What hosts need of this machine although they mount a directory above it: this project, with the emulator's
+    classes of packets, and its environment, if they are in /tmp."""
+    paths = [*needed_paths(), str((PACKAGE / "profiles" / "packets").resolve())]
+    return [path for path in paths if path.startswith(("/dev/", "/run/", "/tmp/", "/var/tmp/"))]
 
 
 @contextmanager
