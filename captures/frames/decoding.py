@@ -43,7 +43,7 @@ HEADERS = np.dtype(  # IEEE 802.3, RFC 791
         ("destination", ">u4"),
     ]
 )
-_SEGMENT = np.dtype(  # RFC 9293; the ports are those of UDP (RFC 768) too, whose length is where TCP's sequence is
+SEGMENT = np.dtype(  # RFC 9293; the ports are those of UDP (RFC 768) too, whose length is where TCP's sequence is
     [
         ("source", ">u2"),
         ("destination", ">u2"),
@@ -127,7 +127,7 @@ def decode(block: Block, hashed_bytes: int, addresses: AddressNumbers) -> tuple[
     packets, slow = _find_packets(block, addresses)
     body, end = packets.body, np.minimum(packets.end, block.captured_bytes)
     _set_kinds(packets, end - body)
-    segments = gather(block.data, block.starts + body, _SEGMENT.itemsize).view(_SEGMENT)[:, 0]
+    segments = gather(block.data, block.starts + body, SEGMENT.itemsize).view(SEGMENT)[:, 0]
     is_tcp, is_udp = packets.kind == Kind.TCP, packets.kind == Kind.UDP
     has_ports = is_tcp | is_udp
     payload, payload_end = _payloads(segments, packets, is_udp, is_tcp, block.captured_bytes)

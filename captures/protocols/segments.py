@@ -17,24 +17,12 @@ from numpy.typing import NDArray
 from owlt.captures.files.blocks import ETHERNET
 from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns, Rows
-from owlt.captures.frames.decoding import ACK, FIN, HEADERS, RST, SYN, TCP, Kind
+from owlt.captures.frames.decoding import ACK, FIN, HEADERS, RST, SEGMENT, SYN, TCP, Kind
 from owlt.captures.frames.packets import IPV4_TYPE
 from owlt.captures.protocols.checksums import WITHOUT_OPTIONS, header_is_right, transport_is_right
 from owlt.captures.protocols.reader import Fields
 
-_HEADERS = np.dtype(
-    [
-        ("ip", HEADERS),
-        ("source_port", ">u2"),
-        ("destination_port", ">u2"),
-        ("sequence", ">u4"),
-        ("acknowledgment", ">u4"),
-        ("offset_and_flags", ">u2"),
-        ("window", ">u2"),
-        ("checksum", ">u2"),
-        ("urgent", ">u2"),
-    ]
-)
+_HEADERS = np.dtype([("ip", HEADERS), ("tcp", SEGMENT)])
 """The headers of a segment in Ethernet and IPv4 (RFC 9293, section 3.1)."""
 _IP_AT, _TCP_AT, _SHORTEST_HEADER = 14, 34, 20
 _FLAGS, _WRAP = 0xFFF, 1 << 32
@@ -83,7 +71,7 @@ def _read(columns: Columns, rows: Rows) -> _Frames:
     heads = b"".join(frame[: _HEADERS.itemsize].ljust(_HEADERS.itemsize, b"\0") for frame in frames)
     headers = np.frombuffer(heads, _HEADERS)
     ends = _IP_AT + headers["ip"]["total_length"].astype(np.int64)
-    begins = _TCP_AT + 4 * (headers["offset_and_flags"].astype(np.int64) >> 12)
+    begins = _TCP_AT + 4 * (headers["tcp"]["offset_and_flags"].astype(np.int64) >> 12)
     captured_bytes = columns.captured_bytes[rows].astype(np.int64)
     is_plain = (
         (headers["ip"]["ethernet_type"] == IPV4_TYPE)
@@ -157,11 +145,11 @@ _Ends = frozenset[tuple[int, int]]
 
 def _analysed(read: _Frames, connections: dict[_Ends, _Connection]) -> Iterator[Fields]:
     """The fields of segments in the order of time, by tshark's names."""
-    headers = read.headers
+    ip, tcp = read.headers["ip"], read.headers["tcp"]
     columns = [
-        *(headers["ip"][name] for name in ("source", "destination")),
-        *(headers[name] for name in ("source_port", "destination_port", "sequence", "acknowledgment")),
-        *(headers["offset_and_flags"] & _FLAGS, headers["window"], read.ends - read.begins),
+        *(ip[name] for name in ("source", "destination")),
+        *(tcp[name] for name in ("source", "destination", "sequence", "acknowledgment")),
+        *(tcp["offset_and_flags"] & _FLAGS, tcp["window"], read.ends - read.begins),
     ]
     for values in zip(*(column.tolist() for column in columns), strict=True):
         header = _Header(*values)
