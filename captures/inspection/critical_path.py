@@ -3,15 +3,15 @@
 Each packet on the path left its host because another had arrived there, or because the host had waited long enough, and
 so on back to the beginning. The parts of the path are contiguous, so they add up to the session time. The time in which
 the forward link transmitted bytes of the file for the first time is always counted as new data, because every protocol
-needs it. Which packet ended a wait is read from times alone, so this works for
-every protocol; names and positions of data are those of its messages. The method is critical path analysis as in
-Barford and Crovella, "Critical Path Analysis of TCP Transactions", IEEE/ACM Transactions on Networking 9(3), 2001.
+needs it. Which packet ended a wait is read from times alone, so this works for every protocol; names and positions of
+data are those of its messages. The method is critical path analysis as in Barford and Crovella, "Critical Path Analysis
+of TCP Transactions", IEEE/ACM Transactions on Networking 9(3), 2001.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -171,7 +171,8 @@ def critical_path(rungs: Sequence[Rung], begin_ns: int, end_ns: int, clues: Clue
     `rungs` are its messages in the order in which they left, and `begin_ns` and `end_ns` the times of these packets.
     """
     transits = _transits(rungs, clues.links)
-    path = _covering(_path(rungs, transits, end_ns, begin_ns, clues), begin_ns, end_ns)
+    hosts = {host: _Host(host, rungs, link, clues) for host, link in zip(HOSTS, clues.links, strict=True)}
+    path = _covering(_path(rungs, transits, hosts, (begin_ns, end_ns), clues.prompt_ns), begin_ns, end_ns)
     delivered_ns = _delivered_ns(rungs, clues)
     ends_ns = _phase_ends(rungs, transits, delivered_ns, begin_ns, end_ns)
     parts = _merged(_in_phases(_with_transmissions(path, rungs, transits), ends_ns))
@@ -179,17 +180,16 @@ def critical_path(rungs: Sequence[Rung], begin_ns: int, end_ns: int, clues: Clue
     least_ns = None
     if link is not None:
         least_ns = link.delay_ns + sum(part.length_ns for part in parts if part.kind == "new data")
-    return CriticalPath(tuple(parts), rungs, begin_ns, end_ns, delivered_ns, least_ns, _late_start(rungs, clues))
+    return CriticalPath(tuple(parts), rungs, begin_ns, end_ns, delivered_ns, least_ns, _late_start(rungs, hosts, clues))
 
 
-def _late_start(rungs: Sequence[Rung], clues: Clues) -> Part | None:
+def _late_start(rungs: Sequence[Rung], hosts: Mapping[Host, _Host], clues: Clues) -> Part | None:
     """The wait of the host that sent the first packet, since the launch; None if programs take that long to start."""
     left_ns = rungs[0].left_ns
     if clues.launched_ns is None or left_ns - clues.launched_ns <= _STARTING * clues.prompt_ns:
         return None
     host = rungs[0].message.host
-    timers = [wait for wait in clues.waits if wait.host == host and 0 <= left_ns - wait.end_ns <= clues.prompt_ns]
-    timer = max(timers, key=lambda wait: wait.length_ns, default=None)
+    timer = hosts[host].timer_before(left_ns)
     return Part(clues.launched_ns, left_ns, "timer" if timer else "waiting", host, 0, "opening", timer)
 
 
@@ -268,7 +268,7 @@ class _Host:
             return arrived, arrived_ns, True, None
         if before is not None and left_ns - departed_ns <= self._prompt_ns:
             return before, departed_ns, False, None
-        timer = self._timer_before(left_ns)
+        timer = self.timer_before(left_ns)
         if timer is None and before is not None and self._is_regular(before, left_ns - departed_ns):
             return before, departed_ns, False, None
         if timer is not None:
@@ -317,7 +317,7 @@ class _Host:
             place -= 1
         return (None, 0) if place < 0 else (self._arrivals.packet[place], self._arrivals.time_ns[place])
 
-    def _timer_before(self, left_ns: int) -> TimedWait | None:
+    def timer_before(self, left_ns: int) -> TimedWait | None:
         """The longest wait that a timer ended in the moment before a packet left."""
         first = bisect_left(self._ends_ns, left_ns - self._prompt_ns)
         ended = self._waits[first : bisect_right(self._ends_ns, left_ns)]
@@ -325,10 +325,14 @@ class _Host:
 
 
 def _path(
-    rungs: Sequence[Rung], transits: Sequence[_Transit], end_ns: int, begin_ns: int, clues: Clues
+    rungs: Sequence[Rung],
+    transits: Sequence[_Transit],
+    hosts: Mapping[Host, _Host],
+    session_ns: tuple[int, int],
+    prompt_ns: int,
 ) -> Iterator[Part]:
-    """The parts of the path, from its end to its beginning."""
-    hosts = {host: _Host(host, rungs, link, clues) for host, link in zip(HOSTS, clues.links, strict=True)}
+    """The parts of the path, from the end of the session to its beginning."""
+    begin_ns, end_ns = session_ns
     packet, is_arrival, at_ns = _last(rungs, end_ns)
     while packet is not None and at_ns > begin_ns:
         rung = rungs[packet]
@@ -339,7 +343,7 @@ def _path(
         host = rung.message.host
         before, before_ns, is_arrival, timer = hosts[host].reason(packet)
         since_ns = begin_ns if before is None else before_ns
-        kind: Kind = "processing" if at_ns - since_ns <= clues.prompt_ns else "timer" if timer else "waiting"
+        kind: Kind = "processing" if at_ns - since_ns <= prompt_ns else "timer" if timer else "waiting"
         yield Part(since_ns, at_ns, kind, host, packet, timer=timer if kind == "timer" else None)
         packet, at_ns = before, since_ns
 
@@ -386,8 +390,8 @@ def _covering(parts: Iterable[Part], begin_ns: int, end_ns: int) -> list[Part]:
 
 
 def _with_transmissions(parts: Sequence[Part], rungs: Sequence[Rung], transits: Sequence[_Transit]) -> list[Part]:
-    """The parts, with the transmission of new data in the place of whatever the path was then, and of other packets in
-    the place of the waits of the host that sent them: it sends at the link's rate."""
+    """The parts of the path. While the forward link transmits new data, the part is that transmission; while a host
+    waits and its link transmits its other packets, the part is their serialization: it sends at the link's rate."""
     for host, is_new in (("sender", True), *((host, False) for host in HOSTS)):
         sent = [
             (transit.begins_ns, transit.ends_ns, index)
