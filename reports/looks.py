@@ -104,8 +104,6 @@ LINES: tuple[Any, ...] = (
 )
 STYLE_NAME = "owlt.reports.owlt"
 """For matplotlib.style.use."""
-BASE_PT = 8.0
-"""The font size for which distances are chosen."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,6 @@ from owlt.captures.protocols.ladder import Fates
 
 Table = Mapping[str, NDArray[np.generic]]
 """Columns of equal length by name; masked cells have no value."""
-Format = Literal["csv", "parquet"]
 
 
 def packet_table(crossing: Crossing, accounts: tuple[Account, Account]) -> Table:

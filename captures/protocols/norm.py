@@ -31,7 +31,6 @@ _FTI = 64
 """The header extension with the FEC object transmission information."""
 _HEADER_BYTES = {_INFO: 16, _DATA: 16, _CMD: 16, _NACK: 24, _ACK: 24, _REPORT: 8}
 """The length of each type's header, without FEC payload id and extensions."""
-_LEAST_BYTES = 8
 _FLAVOR_AT = 12
 _STREAM_HEADER_BYTES = 8
 _SMALL_FIELD, _REED_SOLOMON, _SMALL_BLOCK = 2, 5, 129

@@ -42,7 +42,7 @@ _TPACKET_V2 = 1
 _ETH_P_ALL = 3
 _OUTGOING = 4  # PACKET_OUTGOING
 _READY = 1  # TP_STATUS_USER; 0 gives the slot back
-_STATUS, _FRAME_BYTES, _CAPTURED, _SECONDS, _NANOSECONDS = 0, 1, 2, 4, 5  # in words of 32 bits
+_STATUS, _FRAME_BYTES, _SECONDS, _NANOSECONDS = 0, 1, 4, 5  # in words of 32 bits
 _FRAME_AT, _PACKET_TYPE_AT = 12, 42  # in bytes
 
 
@@ -151,8 +151,6 @@ _PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 _COPIES = 7
 _NUMBER_BYTES = 4
 _NUMBERS_BYTES = _COPIES * _NUMBER_BYTES
-LONGEST_HEADER_BYTES = SHORTEST_FRAME_BYTES - _NUMBERS_BYTES
-"""The longest header that leaves room for the number in the shortest probe."""
 _ALIKE = 1 / 8
 """A frame with a smaller share of different bits than this is a probe; in other frames about half of the bits
 differ."""

@@ -7,7 +7,7 @@ file; iperf3 sends for some seconds. Each start of the sweep has its own, in res
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
@@ -16,7 +16,6 @@ from owlt.orchestrator.sweep.campaign import BeginObserving, Performed, Start, p
 from owlt.results.plain_files import directories_in
 
 DIRECTORY_NAME = "host-baselines"
-BEFORE, AFTER = "before", "after"
 IPERF3_NS = 10 * 10**9
 _UNRESTRICTED: dict[str, Any] = {
     "channel": None,
@@ -67,8 +66,8 @@ class HostBaselines:
         starts = [int(path.name) for path in directories_in(root) if path.name.isdecimal()]
         self._directory = root / str(max(starts, default=0) + 1)
 
-    def perform(self, moment: str, observe: BeginObserving) -> list[Performed]:
-        """Perform them; `moment` is BEFORE or AFTER. Without iperf3 on the hosts, a warning says how to install it."""
+    def perform(self, moment: Literal["before", "after"], observe: BeginObserving) -> list[Performed]:
+        """Perform them before or after the sweep. Without iperf3 on the hosts, a warning says how to install it."""
         done = [self._perform(self._files, self._directory / moment / "files", observe)]
         if missing := self._start.machine.missing(self._iperf3):
             warn(f"no host baseline with iperf3: {'; '.join(map(str, missing))}")

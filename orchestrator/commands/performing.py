@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -361,7 +361,9 @@ def perform_and_conclude(
     raise typer.Exit(status)
 
 
-def _perform_baselines(baselines: HostBaselines, moment: str, printer: Printer, again: str) -> bool:
+def _perform_baselines(
+    baselines: HostBaselines, moment: Literal["before", "after"], printer: Printer, again: str
+) -> bool:
     """Perform the host baselines. Returns whether they were not interrupted."""
     from owlt.orchestrator.commands.progress import SweepProgress
 

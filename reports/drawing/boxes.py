@@ -93,12 +93,6 @@ def _codes(points: int, closed: bool) -> list[Any]:
     return [Path.MOVETO, *[Path.LINETO] * (points - 1), *[Path.CLOSEPOLY] * closed]
 
 
-def boxes_in(axes: Axes) -> int:
-    """How many boxes were drawn."""
-    paths = [patch.get_path() for patch in axes.patches if patch.get_label() == BOXES]
-    return sum(code == Path.CLOSEPOLY for path in paths for _, code in path.iter_segments(simplify=False))
-
-
 def draw_points(axes: Axes, placed: Placed, spread: float, looks: Looks, lying: bool = False) -> None:
     """Draw points side by side in the order of repetitions, each a link to its run; suspect runs are hollow."""
     points = [

@@ -8,10 +8,12 @@ from itertools import chain, combinations, islice
 from pathlib import Path
 
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.path import Path as Curve
 
 from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.comparison.panels import Figure, listings, needs_listings
-from owlt.reports.drawing.boxes import boxes_in
+from owlt.reports.drawing.boxes import BOXES
 from owlt.reports.drawing.sweep_figures import draw
 from owlt.reports.looks import MARKERS, NAMED, SERIES, Looks, named_or_counted
 from owlt.reports.page.tables import glance_rows, glance_tables
@@ -35,6 +37,12 @@ def results(many: Path) -> Results:
 @pytest.fixture(scope="module")
 def page(many: Path, results: Results) -> str:
     return page_text(many, tuple(islice(listings(results), 1)))
+
+
+def boxes_in(axes: Axes) -> int:
+    """The number of boxes that were drawn: each is a closed line of one of the paths labelled BOXES."""
+    curves = [patch.get_path() for patch in axes.patches if patch.get_label() == BOXES]
+    return sum(code == Curve.CLOSEPOLY for curve in curves for _, code in curve.iter_segments(simplify=False))
 
 
 def texts_of(figure: Figure) -> Counter[str]:
