@@ -20,34 +20,24 @@ def main(arguments: list[str] | None = None) -> int:
     return exit_status(lambda: _transfer(**vars(options)))
 
 
-def _transfer(
-    side: str,
-    path: Path,
-    local: Address,
-    peer: Address,
-    secrets_log: str,
-    qlog_dir: str,
-    wanted: str = "",
-    **choices: Any,
-) -> str:
+def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
     # Imported late: a wrong option is answered at once, and the engine takes a quarter of a second to import.
     from owlt.agents.quic.configuration import client_configuration, kept_logs, server_configuration
     from owlt.agents.quic.http3 import Fetching, Serving
-    from owlt.agents.quic.receiving import Receiving
-    from owlt.agents.quic.sending import Sending
+    from owlt.agents.quic.push import Receiving, Sending
 
     settings = Settings(**choices, over_ipv6=local.is_ipv6)
     party: Sending | Receiving | Serving | Fetching
     is_client = (side == "send") == (settings.application == "push")
     is_http_server = settings.application == "http3" and not is_client
-    with Endpoint(local, peer, learns_port=is_http_server) as endpoint, kept_logs(secrets_log, qlog_dir, side) as logs:
+    with Endpoint(local, peer, learns_port=is_http_server) as endpoint, kept_logs(settings, side) as logs:
         configuration = (client_configuration if is_client else server_configuration)(settings, logs)
         with path.open("rb") if side == "send" else path.with_name(path.name + ".part").open("wb", WRITE_BYTES) as file:
             now_s = time.monotonic()
             if side == "send":
                 party = (Sending if is_client else Serving)(file, settings, configuration, now_s)
             elif is_client:
-                party = Fetching(wanted, path, file, settings, configuration, now_s)
+                party = Fetching(path, file, settings, configuration, now_s)
             else:
                 party = Receiving(path, file, settings, configuration, now_s)
             if not is_client:
@@ -56,20 +46,13 @@ def _transfer(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser, sender, receiver = two_sides(
+    return two_sides(
         "owlt.agents.quic",
         "QUIC (RFC 9000), engine: aioquic",
         Settings,
         sends="connect, send one file and end when the receiver has confirmed it",
         receives="accept one connection, receive one file and end",
-    )
-    receiver.add_argument("--wanted", default="", metavar="NAME", help="name of the file to fetch over HTTP/3")
-    secrets = "secrets for tshark; - is standard output; default: none"
-    qlogs = "directory for qlogs, in send/ and receive/, written at the end; default: none"
-    for side in (sender, receiver):
-        side.add_argument("--secrets-log", default="none", metavar="FILE", help=secrets)
-        side.add_argument("--qlog-dir", default="none", metavar="DIRECTORY", help=qlogs)
-    return parser
+    )[0]
 
 
 if __name__ == "__main__":

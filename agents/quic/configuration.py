@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509 import Certificate, CertificateBuilder, Name, NameAttribute
 from cryptography.x509.oid import NameOID
 
-from owlt.agents.quic.settings import Settings
+from owlt.agents.quic.settings import NO_LOG, Settings
 
 BEGINS, ENDS = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -55,7 +55,6 @@ def identity(seed: int, application: str = "push") -> tuple[Certificate, Key]:
 
 
 ALPN = {"push": "owlt", "http3": "h3"}
-NO_LOG = "none"
 
 
 @dataclass(frozen=True)
@@ -67,20 +66,20 @@ class Logs:
 
 
 @contextmanager
-def kept_logs(secrets_log: str, qlog_directory: str, side: str) -> Iterator[Logs]:
+def kept_logs(settings: Settings, side: str) -> Iterator[Logs]:
     """The logs that were asked for; `none`, or `-` for standard output. aioquic calls the qlogs of both
     sides alike, so each has a directory.
 
     Raises:
         OSError: one cannot be written.
     """
-    directory = None if qlog_directory == NO_LOG else Path(qlog_directory) / side
+    directory = None if settings.qlog_dir == NO_LOG else Path(settings.qlog_dir) / side
     if directory:
         directory.mkdir(parents=True, exist_ok=True)
-    if secrets_log in (NO_LOG, "-"):
-        yield Logs(sys.stdout if secrets_log == "-" else None, directory)
+    if settings.secrets_log in (NO_LOG, "-"):
+        yield Logs(sys.stdout if settings.secrets_log == "-" else None, directory)
         return
-    with Path(secrets_log).open("a", encoding="ascii") as secrets:
+    with Path(settings.secrets_log).open("a", encoding="ascii") as secrets:
         yield Logs(secrets, directory)
 
 

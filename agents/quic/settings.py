@@ -20,11 +20,12 @@ Six fit into the idle timeout; at PER 0.1 both ways all of them are lost in one 
 """
 
 SMALLEST_WINDOW_BYTES = 16 << 20
+NO_LOG = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings that must be equal on both sides."""
+    """Settings of a side. Those of the transport must be equal on both; the logs may differ."""
 
     rate_bps: float = option("rate of the channel, for windows and timers; 0: unlimited", not_negative)
     rtt_s: float = option("round-trip time before it is measured", not_negative)
@@ -41,6 +42,9 @@ class Settings:
     idle_limit_s: float = option("silence of the peer that ends a run; 0: 30 s and 64 round trips", not_negative, 0.0)
     linger_rtts: float = option("round trips for which the sender repeats CONNECTION_CLOSE", not_negative, 10.0)
     seed: int = option("seed of the receiver's key", count, 1)
+    wanted: str = option("name of the file to fetch over HTTP/3; default: none", default="", sides=("receive",))
+    secrets_log: str = option("file for secrets, for tshark; - is standard output", default=NO_LOG)
+    qlog_dir: str = option("directory for qlogs, in send/ and receive/, written at the end", default=NO_LOG)
 
     over_ipv6: bool = False
     """Whether the channel is crossed over IPv6, whose frames are longer."""

@@ -17,7 +17,7 @@ from owlt.agents.quic.http3 import Fetching, Serving
 from owlt.agents.quic.settings import Settings
 from tests.unit.agents.simulated_link import Link, Loses, at_random, nothing
 
-CHOSEN = Settings(rate_bps=10e6, rtt_s=0.05, application="http3")
+CHOSEN = Settings(rate_bps=10e6, rtt_s=0.05, application="http3", wanted="file")
 
 
 @dataclass
@@ -50,7 +50,7 @@ def pair(tmp_path: Path) -> Iterator[Make]:
                 closing.enter_context((tmp_path / "part").open("wb")),
             )
             server = Serving(source, CHOSEN, server_configuration(CHOSEN, Logs()), link.now_s)
-            client = Fetching("file", output, store, CHOSEN, client_configuration(CHOSEN, Logs()), link.now_s)
+            client = Fetching(output, store, CHOSEN, client_configuration(CHOSEN, Logs()), link.now_s)
             return Pair(server, client, link, file, output)
 
         yield make

@@ -13,8 +13,7 @@ from hypothesis import given, settings, strategies
 
 from owlt.agents.endpoint.exit import Failed
 from owlt.agents.quic.configuration import Logs, client_configuration, server_configuration
-from owlt.agents.quic.receiving import Receiving
-from owlt.agents.quic.sending import Sending
+from owlt.agents.quic.push import Receiving, Sending
 from owlt.agents.quic.settings import Settings
 from tests.unit.agents.simulated_link import Link, Loses, at_random, nothing
 

@@ -1,4 +1,5 @@
-"""One aioquic connection as the parties drive it: received datagrams, timers, datagrams to send, how it ended.
+"""One aioquic connection as an endpoint drives it: received datagrams, timers, datagrams to send, how it ended; and
+what the client and the server have in common whatever they send over it.
 
 aioquic 1.7, and what is done about it here: once it is closed it neither sends nor receives anything, but RFC 9000
 section 10.2.1 requires the CONNECTION_CLOSE again for a peer that missed it. It is kept and repeated here.
@@ -7,13 +8,14 @@ section 10.2.1 requires the CONNECTION_CLOSE again for a peer that missed it. It
 import math
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, QuicEvent
 
-from owlt.agents.quic.settings import SMALLEST_DATAGRAM_BYTES
-from owlt.agents.quic.tally import Tally
+from owlt.agents.endpoint.exit import Failed
+from owlt.agents.quic.settings import SMALLEST_DATAGRAM_BYTES, Settings
 
 PEER = ("peer", 0)
 """The only address that the engine ever sees: an endpoint talks to nobody else."""
@@ -31,7 +33,43 @@ still during computation it would then be called for ever.
 """
 
 
-class Line:
+@dataclass
+class Tally:
+    """Counts datagrams and bytes of UDP payload each way. Only the engine can read their content."""
+
+    sent_datagrams: int = 0
+    sent_bytes: int = 0
+    received_datagrams: int = 0
+    received_bytes: int = 0
+    strange: int = 0
+    first_s: float | None = None
+    last_s: float = 0.0
+
+    def sent(self, datagram: bytes, now_s: float) -> None:
+        self.sent_datagrams += 1
+        self.sent_bytes += len(datagram)
+        self._note(now_s)
+
+    def received(self, datagram: bytes, now_s: float) -> None:
+        self.received_datagrams += 1
+        self.received_bytes += len(datagram)
+        self._note(now_s)
+
+    def _note(self, now_s: float) -> None:
+        self.first_s = now_s if self.first_s is None else self.first_s
+        self.last_s = now_s
+
+    def facts(self) -> str:
+        """One line: datagrams and bytes each way, datagrams before the connection that did not begin one, first to
+        last datagram."""
+        return (
+            f"sent={self.sent_datagrams} sent_bytes={self.sent_bytes} "
+            f"received={self.received_datagrams} received_bytes={self.received_bytes} strange={self.strange} "
+            f"duration_s={self.last_s - (self.first_s or 0.0):.6f}"
+        )
+
+
+class Connection:
     """A connection. Calls of its owner on `quic` take effect with the next `collect`."""
 
     def __init__(self, quic: QuicConnection, tally: Tally) -> None:
@@ -97,18 +135,18 @@ def ending(event: ConnectionTerminated) -> str:
     return f"the connection ended ({event.reason_phrase or 'no reason given'}, error 0x{event.error_code:x})"
 
 
-def accepted(datagram: bytes, configuration: QuicConfiguration, tally: Tally, now_s: float) -> Line | None:
+def accepted(datagram: bytes, configuration: QuicConfiguration, tally: Tally, now_s: float) -> Connection | None:
     """A server's connection, if the datagram begins one and the engine has an answer to it."""
     connection_id = initial_destination(datagram)
     if connection_id is None:
         return None
     quic = QuicConnection(configuration=configuration, original_destination_connection_id=connection_id)
-    line = Line(quic, tally)
-    line.hear(datagram, now_s)
+    connection = Connection(quic, tally)
+    connection.hear(datagram, now_s)
     if quic.get_peer_address() is None:
         return None
-    line.collect(now_s)
-    return line if line else None
+    connection.collect(now_s)
+    return connection if connection else None
 
 
 def initial_destination(datagram: bytes) -> bytes | None:
@@ -117,3 +155,72 @@ def initial_destination(datagram: bytes) -> bytes | None:
     length = datagram[5] if len(datagram) >= SMALLEST_DATAGRAM_BYTES else 0
     is_initial = datagram[:1] and datagram[0] & 0xF0 == INITIAL_BITS and datagram[1:5] == VERSION_1
     return datagram[6 : 6 + length] if is_initial and SHORTEST_ID_BYTES <= length <= LONGEST_ID_BYTES else None
+
+
+class Client:
+    """The side of a `Party` that connects when it is made."""
+
+    def __init__(self, configuration: QuicConfiguration, now_s: float) -> None:
+        self._tally = Tally()
+        self._connection = Connection(QuicConnection(configuration=configuration), self._tally)
+        self._connection.quic.connect(PEER, now_s)
+        self.ended = False
+        self.wakes_at_s = now_s
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        self._connection.hear(datagram, now_s)
+
+    def has_datagram(self) -> bool:
+        return bool(self._connection)
+
+    def next_datagram(self, now_s: float) -> bytes:
+        return self._connection.next(now_s)
+
+    def facts(self) -> str:
+        """The last line of output."""
+        return self._tally.facts()
+
+
+class Server:
+    """The side of a `Party` that waits for one connection. Raises from `advance`: Failed: nobody connected."""
+
+    def __init__(self, settings: Settings, configuration: QuicConfiguration, now_s: float) -> None:
+        self._settings = settings
+        self._configuration = configuration
+        self._tally = Tally()
+        self._connection: Connection | None = None
+        self.ended = False
+        self.wakes_at_s = now_s + settings.idle_timeout_s
+
+    def advance(self, now_s: float) -> None:
+        if self._connection is None:
+            if now_s >= self.wakes_at_s:
+                raise Failed(f"no connection for {self._settings.idle_timeout_s} s; {self._tally.facts()}")
+            return
+        if self._connection.is_due(now_s):
+            self._serve(self._connection, now_s)
+            self._connection.collect(now_s)
+        self.wakes_at_s = self._connection.wakes_at_s
+        self.ended = self._connection.end is not None
+
+    def _serve(self, connection: Connection, now_s: float) -> None:
+        """Act on the events of the connection, and give it what it has to send."""
+        raise NotImplementedError
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        if self._connection is not None:
+            self._connection.hear(datagram, now_s)
+            return
+        self._connection = accepted(datagram, self._configuration, self._tally, now_s)
+        self._tally.strange += self._connection is None
+
+    def has_datagram(self) -> bool:
+        return bool(self._connection)
+
+    def next_datagram(self, now_s: float) -> bytes:
+        assert self._connection is not None
+        return self._connection.next(now_s)
+
+    def facts(self) -> str:
+        """The last line of output."""
+        return self._tally.facts()
