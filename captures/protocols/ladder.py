@@ -3,6 +3,9 @@
 A ladder has each message with the times at which it left one host and arrived at the other; drawing it belongs to
 reports. The termination phase is also written as lines like those of tcpdump, in the way of NASA/TM-2012-216047,
 section 5.6, with each message's name behind them.
+
+Of a failed transfer, the ladder shows where it stopped. A host that does not understand a packet sends nothing more, or
+repeats itself: the messages that arrived intact after its last one got no answer.
 """
 
 from __future__ import annotations
@@ -226,3 +229,51 @@ def _end(columns: Columns, row: int, address: int, port: int) -> str:
     """Address and port as tcpdump writes them; a later fragment has no port."""
     name = columns.addresses[address] if columns.network[row] == 6 else IPv4Address(address)
     return f"{name}.{port}" if port else str(name)
+
+
+ICMP = "ICMP "
+"""The beginning of the name of an error message of a host's kernel, which is no answer of its program."""
+MOST_NAMES = 3
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """The messages that arrived intact at a host after its last one. `last` is None if it sent none at all."""
+
+    host: Host
+    last: Message | None
+    messages: tuple[Message, ...]
+
+    @property
+    def text(self) -> str:
+        """A sentence: the receiver sent nothing after NAK (frame 7), although 12 EOF arrived, the first as frame 30."""
+        names = [*Counter(message.name for message in self.messages).items()]  # in the order of their first
+        counts = ", ".join(f"{count} {name}" for name, count in names[:MOST_NAMES])
+        more = sum(count for _, count in names[MOST_NAMES:])
+        first = self.messages[0]
+        after = f" after its {self.last.name}, frame {self.last.frame} of its capture" if self.last else ""
+        others = f" and {more} others" if more else ""
+        return (
+            f"the {self.host} sent nothing{after}, although these arrived: {counts}{others}; the first is "
+            f"{first.name}, frame {first.frame} of {first.host}.pcap"
+        )
+
+
+def unanswered(rungs: Sequence[Rung]) -> Unanswered | None:
+    """The messages that a host left without any answer; of the host with more of them. None if both sent last."""
+    found = [each for host in ("sender", "receiver") if (each := _left_by(host, rungs)).messages]
+    return max(found, key=lambda each: len(each.messages), default=None)
+
+
+def _left_by(host: Host, rungs: Sequence[Rung]) -> Unanswered:
+    own = [rung for rung in rungs if rung.message.host == host and not rung.message.name.startswith(ICMP)]
+    last = max(own, key=lambda rung: rung.left_ns, default=None)
+    after_ns = last.left_ns if last else -1
+    arrived = [
+        (rung.arrived_ns[0], rung.message)
+        for rung in rungs
+        if rung.message.host != host and rung.arrived_ns and not rung.is_damaged and rung.arrived_ns[0] > after_ns
+    ]
+    arrived = [each for each in arrived if not each[1].name.startswith(ICMP)]
+    messages = tuple(message for _, message in sorted(arrived, key=lambda each: each[0]))
+    return Unanswered(host, last.message if last else None, messages)

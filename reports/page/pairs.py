@@ -14,7 +14,7 @@ from owlt.captures.accounting.summary import read_both
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.frames.session import Session
 from owlt.captures.inspection.inspection import Case, inspect, refusal_notes
-from owlt.captures.protocols.unanswered import unanswered
+from owlt.captures.protocols.ladder import unanswered
 from owlt.inputs.axes import base_name
 from owlt.reports.answer.regions import dimensions_of, place_text
 from owlt.reports.comparison.cells import Cell

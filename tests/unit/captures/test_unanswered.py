@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from owlt.captures.frames.session import Host
-from owlt.captures.protocols.ladder import Kind, Rung
+from owlt.captures.protocols.ladder import Kind, Rung, unanswered
 from owlt.captures.protocols.messages import Message
-from owlt.captures.protocols.unanswered import unanswered
 
 DELAY_NS = 1000
 
