@@ -15,9 +15,8 @@ from owlt.emulator.channel.spec import CHANNEL_KEYS, DIRECTIONS, MOST_STEPS, Cha
 from owlt.emulator.channel.steps import contact_steps, parse_trace, parse_windows
 from owlt.emulator.faults import InvalidChannel
 from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, keys_below
-from owlt.inputs.positions import Positions
 from owlt.inputs.quantities import parse_delay_ns
-from owlt.inputs.reader import Document, NotYaml, parse_yaml, read_text
+from owlt.inputs.reader import Document, NotYaml, Positions, parse_yaml, read_text
 from owlt.inputs.validation import unknown_key
 
 Changes = Mapping[str, Mapping[str, Any]]

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from owlt.inputs.mistake import Key, Mistake, Place, got, unexpected
-from owlt.inputs.positions import Positions
+from owlt.inputs.reader import Positions
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.errors import OwltError, ProfileError, did_you_mean
 from owlt.orchestrator.profiles.load import read_document
