@@ -22,14 +22,16 @@ from pathlib import Path
 from owlt.orchestrator.hosts.mount_namespace import with_own_devices
 from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.own_directories import only_process, third_party_directory
-from owlt.orchestrator.profiles.environments import create_environment, finish_environment, require_pinned_wheels
 from owlt.orchestrator.profiles.pins import (
     Refused,
     copy_driver,
     copy_jars_command,
+    create_environment,
+    finish_environment,
     install_jars,
     pinned_crate,
     pinned_module,
+    require_pinned_wheels,
 )
 from owlt.orchestrator.profiles.third_party import (
     STAMP_NAME,

@@ -1,8 +1,10 @@
-"""What pins the sources of a compiled third-party implementation to those that were examined: hashes of ours.
+"""Sources and packages of third-party implementations, pinned to those that were examined: hashes of ours.
 
 A crate is compiled from the file whose hash was compared. go compares what it downloads with a sum, which is compared
 with the recipe's here. A driver's hashes are in its lock file, and cargo compares them itself. Jars are compared before
-anything can start them.
+anything can start them. pip compares wheels with the recipe's lock file; they are installed into a virtual environment
+of their own, which works at any path, because hosts see it at another. The index is that of the machine's pip
+configuration.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
+import venv
 from collections.abc import Mapping
+from importlib.util import find_spec
 from io import BytesIO
 from itertools import takewhile
 from pathlib import Path
@@ -22,7 +27,17 @@ from typing import Any
 
 from owlt.orchestrator.hosts.mount_namespace import with_own_devices
 from owlt.orchestrator.hosts.printable import how_ended
-from owlt.orchestrator.profiles.third_party import LOCK_NAME, Cargo, Driver, Go, Maven, driver_files, lock_path
+from owlt.orchestrator.profiles.third_party import (
+    LOCK_NAME,
+    Cargo,
+    Driver,
+    Go,
+    Maven,
+    Pypi,
+    driver_files,
+    lock_path,
+    python_driver,
+)
 
 DIFFERS = "the release has been replaced, or the registry's copy is damaged: compile nothing from it, and report it"
 NO_ANSWER = "see whether the package registry answers, and repeat the command"
@@ -170,3 +185,45 @@ def _output_of(command: list[str], environment: Mapping[str, str]) -> str:
         words = [Path(command[0]).name, *takewhile(lambda word: not word.startswith("-"), command[1:])]
         raise Refused(f"{' '.join(words)} {how_ended(done.returncode)}: {(lines or ['no output'])[-1]}", NO_ANSWER)
     return done.stdout
+
+
+FIRST_LINES = """#!/bin/sh
+"exec" "${0%/*}/python" "-I" "$0" "$@"
+"""
+"""Those of a Python program that the interpreter beside it runs: a shell executes the second one, to Python it is a
+text."""
+PIPS_FIRST_LINES = re.compile(r"\A#!.*\n('+exec' .*\n' '+\n)?")
+"""Those that pip writes have the path of the interpreter, by way of a shell if it is long."""
+OTHER_FILE = re.compile(r"^ *(\S+==\S+) .*\n(?: *(?:Expected|or) .*\n)+ *Got +([0-9a-f]+)$", re.MULTILINE)
+
+
+def create_environment(recipe: Pypi, directory: Path) -> list[str]:
+    """Make a virtual environment without packages; the command that installs those of the lock into it.
+
+    No module in the current directory takes the place of pip or of what pip imports.
+    Raises Refused if there is no pip.
+    """
+    if find_spec("pip") is None:
+        raise Refused(f"{sys.executable} has no pip", f"run: {sys.executable} -m ensurepip")
+    venv.create(directory, symlinks=True)
+    pip = [sys.executable, "-P", "-m", "pip", "--python", str(directory / "bin" / "python")]
+    exactly = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--requirement", str(lock_path(recipe))]
+    return [*pip, "--disable-pip-version-check", "install", "--no-input", "--progress-bar", "off", *exactly]
+
+
+def require_pinned_wheels(recipe: Pypi, log: str) -> None:
+    """Raises Refused if pip's output says that the index offers another file than the lock names."""
+    if found := OTHER_FILE.search(log):
+        name, digest = found.groups()
+        raise Refused(f"{name} has the hash {digest}; expected one of {lock_path(recipe)}", DIFFERS)
+
+
+def finish_environment(recipe: Pypi, programs: list[str], directory: Path) -> None:
+    """Put the driver into the environment, and have its programs run by the interpreter beside them."""
+    if recipe.driver:
+        driver = python_driver(recipe.driver)
+        shutil.copy(driver, directory / "bin" / driver.name)
+    for program in (directory / "bin" / name for name in programs):
+        if program.exists():
+            program.write_text(FIRST_LINES + PIPS_FIRST_LINES.sub("", program.read_text()))
+            program.chmod(0o755)
