@@ -34,8 +34,7 @@ from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import NoSuchFile, NotFound, ProfileError, SweepMistake, did_you_mean
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.profiles.load import as_written, read_document, read_sweep_document, refuse_other_kind, sweep_of
-from owlt.orchestrator.profiles.pair_files import is_pair, read_pair
-from owlt.orchestrator.profiles.pairs_of_sweep import advertised_to_pairs, pairs_of
+from owlt.orchestrator.profiles.pairs import advertised_to_pairs, is_pair, pairs_of, read_pair
 
 Parameters = Mapping[str, Parameter | Sequence[Parameter]]
 

@@ -13,7 +13,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.rules import AXIS_SCHEMAS, INTERVAL_SCHEMAS
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.profiles.inventory import MODELS, aliases
-from owlt.orchestrator.profiles.pair_files import PairProfile
+from owlt.orchestrator.profiles.pairs import PairProfile
 
 _TEXT = {"type": "string"}
 _TAKEN_AWAY = {"enum": ["none", "unlimited"], "description": "Removes the previous value."}

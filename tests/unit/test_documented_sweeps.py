@@ -16,7 +16,7 @@ from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.catalogue import PROFILES, channel_files, implementation_files, resolve
-from owlt.orchestrator.profiles.pair_files import is_pair
+from owlt.orchestrator.profiles.pairs import is_pair
 from owlt.orchestrator.profiles.schemas import SCHEMAS
 from tests.documents import code_blocks, tables
 
