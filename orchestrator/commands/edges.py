@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -27,9 +28,10 @@ from owlt.orchestrator.commands.usage import (
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
+    from owlt.agents.contract import implementation as contract
     from owlt.emulator.channel.spec import ChannelSpec
     from owlt.inputs.sweep import Restart
-    from owlt.orchestrator.checks.edges import EdgeTrial, Interruption
+    from owlt.orchestrator.checks.edges import EdgeTrial, Interruption, Phase
 
 EDGES = Path("results", "edges")
 PAGE, FIGURE = "index.html", "edges.svg"
@@ -82,34 +84,24 @@ def edges(
 
     Exit status: 0 if the file is delivered in every case, 1 if not.
     """
-    from owlt.inputs.quantities import parse_delay_ns, parse_size_bytes
-    from owlt.orchestrator.checks.edges import DELIVERED, Interruption, PlainRun, at_most, phases_of, trial_of
-    from owlt.orchestrator.checks.fault_cases import plan_over
+    from owlt.inputs.quantities import parse_size_bytes
+    from owlt.orchestrator.checks.edges import DELIVERED, PlainRun, phases_of, trial_of
     from owlt.orchestrator.commands.implementations import with_parameters
-    from owlt.orchestrator.commands.prove import calm_channel, require_repeatable
+    from owlt.orchestrator.commands.prove import require_repeatable
     from owlt.orchestrator.profiles.catalogue import find_implementation
     from owlt.results.plain_files import real_root
-    from owlt.results.recorded_runs import run_directory
 
     printer = Printer(as_json)
     implementation = with_parameters(find_implementation(name), parameter or [])
     require_repeatable(implementation)
-    if announce and implementation.sender.suspend is None and implementation.receiver.suspend is None:
-        problem, expected = f"{name} has no commands for outages", "a profile with suspend and resume"
-        raise OwltError(Mistake.of("--announce", problem, expected))
+    if announce:
+        _require_commands_for_outages(name, implementation)
     size_bytes = parsed("--file-size", file_size, parse_size_bytes)
-    gaps_ns = [parsed("--gap", text, parse_delay_ns) for text in gap or GAPS]
-    if restart and (mode or direction != "both" or announce):
-        option = "--mode" if mode else "--announce" if announce else "--direction"
-        problem, expected = f"got {option} with --restart", "one of them: the link stays while a host restarts"
-        raise OwltError(Mistake.of("--restart", problem, expected))
-    if min(gaps_ns) <= 0:
-        raise OwltError(Mistake.of("--gap", "is 0", "a time, such as 10 s"))
+    gaps_ns = _parse_gaps_ns(gap)
+    if restart:
+        _refuse_with_restart(mode, direction, announce)
     modes: list[Literal["drop", "hold"] | None] = [None] if restart else [each.value for each in mode or Mode]
-    link = calm_channel(channel)
-    if link.timeline is not None and not restart:
-        problem = f"{channel} has a timeline, which the outage would replace"
-        raise OwltError(Mistake.of("--channel", problem, "a channel without", "remove its timeline, or use --restart"))
+    link = _link(channel, may_have_timeline=restart is not None)
     results = real_root(EDGES) / implementation.name if resume else empty_directory(EDGES, implementation.name)
     words = [name, "--direction", direction, "--file-size", file_size]
     words += option_words("--gap", gap)
@@ -120,26 +112,12 @@ def edges(
     words += ["--channel", channel] if channel else []
     words += option_words("--parameter", parameter)
     again = shlex.join(["owlt", "edges", *words, "--resume"])
-    title = f"edges-{implementation.name}"
-    plan = plan_over(title, implementation, {"none": link}, size_bytes, announce_outages=announce)
-    perform_cases(printer, plan, results / "0", again, guests)
-    base = run_directory(results / "0", plan.runs[0].run_id)
+    transfer = _Transfer(implementation, size_bytes, announce, results, again)
+    base = transfer.perform("0", {"none": link}, {}, printer, guests)["none"]
     _require_delivered(base)
     found = phases_of(base)[1 if announce else 0 :]  # before the first packet, the programs are still starting
-    interruptions = [
-        Interruption(phase, gap_ns, how, restart)
-        for how in modes
-        for gap_ns in gaps_ns
-        for phase in at_most(found, phases or len(found))
-    ]
-    if len(interruptions) > MOST_RUNS:
-        fix = "use a smaller file, fewer gaps, or --phases"
-        raise OwltError(Mistake.of("--phases", f"{len(interruptions):,} runs", f"at most {MOST_RUNS:,}", fix))
-    cases = {f"case-{number}": each for number, each in enumerate(interruptions, start=1)}
-    channels, restarts = _over(link, cases, direction)
-    plan = plan_over(title, implementation, channels, size_bytes, restarts=restarts, announce_outages=announce)
-    perform_cases(printer, plan, results / "1", again, guests)
-    runs = {run.permutation.channel_name: run_directory(results / "1", run.run_id) for run in plan.runs}
+    cases = _cases(found, phases, gaps_ns, modes, restart)
+    runs = transfer.perform("1", *_over(link, cases, direction), printer, guests)
     plain = PlainRun.of(base)
     trials = [trial_of(interruption, runs[case], plain) for case, interruption in cases.items()]
     lines = _lines(implementation.name, trials, len(found))
@@ -154,6 +132,95 @@ def edges(
     for line in [*lines, f"report: {page}"]:
         printer.text(line)
     raise typer.Exit(0 if all(each.state in DELIVERED for each in trials) else 1)
+
+
+@dataclass(frozen=True)
+class _Transfer:
+    """The transfer that is interrupted. `again` is the command that continues its runs."""
+
+    implementation: contract.Implementation
+    size_bytes: int
+    announce_outages: bool
+    results: Path
+    again: str
+
+    def perform(
+        self,
+        part: str,
+        channels: Mapping[str, ChannelSpec],
+        restarts: Mapping[str, Restart],
+        printer: Printer,
+        guests: int | None,
+    ) -> dict[str, Path]:
+        """Perform it once over each channel, into a part of the results directory: the runs by channel."""
+        from owlt.orchestrator.checks.fault_cases import plan_over
+        from owlt.results.recorded_runs import run_directory
+
+        plan = plan_over(
+            f"edges-{self.implementation.name}",
+            self.implementation,
+            channels,
+            self.size_bytes,
+            restarts=restarts,
+            announce_outages=self.announce_outages,
+        )
+        perform_cases(printer, plan, self.results / part, self.again, guests)
+        return {run.permutation.channel_name: run_directory(self.results / part, run.run_id) for run in plan.runs}
+
+
+def _require_commands_for_outages(name: str, implementation: contract.Implementation) -> None:
+    if implementation.sender.suspend is None and implementation.receiver.suspend is None:
+        problem, expected = f"{name} has no commands for outages", "a profile with suspend and resume"
+        raise OwltError(Mistake.of("--announce", problem, expected))
+
+
+def _refuse_with_restart(mode: Sequence[Mode] | None, direction: str, announce: bool) -> None:
+    """Raise OwltError for an option of outages: the link stays while a host restarts."""
+    if mode or direction != "both" or announce:
+        option = "--mode" if mode else "--announce" if announce else "--direction"
+        problem, expected = f"got {option} with --restart", "one of them: the link stays while a host restarts"
+        raise OwltError(Mistake.of("--restart", problem, expected))
+
+
+def _parse_gaps_ns(texts: Sequence[str] | None) -> list[int]:
+    from owlt.inputs.quantities import parse_delay_ns
+
+    gaps_ns = [parsed("--gap", text, parse_delay_ns) for text in texts or GAPS]
+    if min(gaps_ns) <= 0:
+        raise OwltError(Mistake.of("--gap", "is 0", "a time, such as 10 s"))
+    return gaps_ns
+
+
+def _link(channel: str | None, may_have_timeline: bool) -> ChannelSpec:
+    from owlt.orchestrator.commands.prove import calm_channel
+
+    link = calm_channel(channel)
+    if link.timeline is not None and not may_have_timeline:
+        problem = f"{channel} has a timeline, which the outage would replace"
+        raise OwltError(Mistake.of("--channel", problem, "a channel without", "remove its timeline, or use --restart"))
+    return link
+
+
+def _cases(
+    found: Sequence[Phase],
+    most_phases: int | None,
+    gaps_ns: Sequence[int],
+    modes: Sequence[Literal["drop", "hold"] | None],
+    restart: Literal["sender", "receiver"] | None,
+) -> dict[str, Interruption]:
+    """The interruptions of a transfer with these phases, by the name of their case."""
+    from owlt.orchestrator.checks.edges import Interruption, at_most
+
+    interruptions = [
+        Interruption(phase, gap_ns, how, restart)
+        for how in modes
+        for gap_ns in gaps_ns
+        for phase in at_most(found, most_phases or len(found))
+    ]
+    if len(interruptions) > MOST_RUNS:
+        fix = "use a smaller file, fewer gaps, or --phases"
+        raise OwltError(Mistake.of("--phases", f"{len(interruptions):,} runs", f"at most {MOST_RUNS:,}", fix))
+    return {f"case-{number}": each for number, each in enumerate(interruptions, start=1)}
 
 
 def _as_json(trial: EdgeTrial) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,16 +91,10 @@ def soak(
     Exit status: 0 if all transfers are complete and nothing grows, 1 if not.
     """
     from owlt.inputs.quantities import parse_size_bytes
-    from owlt.orchestrator.checks.soaking import findings_of, growths, plan_life, plan_transfers, read_transfers
+    from owlt.orchestrator.checks.soaking import plan_life, plan_transfers
     from owlt.orchestrator.checks.trials import CHANNELS, LOSSY
     from owlt.orchestrator.commands.implementations import with_parameters
-    from owlt.orchestrator.planning.stored_plan import write_plan
     from owlt.orchestrator.profiles.catalogue import find_channel, find_implementation
-    from owlt.orchestrator.rigs.guest import INIT_NAME
-    from owlt.orchestrator.run.task import TASK_NAME
-    from owlt.orchestrator.steady_clock import steady_s
-    from owlt.results.lock import locked
-    from owlt.results.plain_files import remove_tree
 
     printer = Printer(as_json)
     implementation = with_parameters(find_implementation(name), parameter or [])
@@ -111,42 +106,66 @@ def soak(
     times = parsed("--for", duration, _parse_long_ns), parsed("--every", every, _parse_long_ns)
     life = plan_life(*times, _wraps(start), int(SHARE_BEFORE_WRAP * rtt_ns))
     count = len(life.starts_ns)
-    if first > count:
-        raise OwltError(Mistake.of("--first", f"got {first}", f"at most {count}, the number of transfers"))
-    chosen = range(first - 1, min(count, first - 1 + transfers) if transfers else count)
+    chosen = _chosen(first, transfers, count)
     size_bytes = parsed("--file-size", file_size, parse_size_bytes)
     plan = plan_transfers(implementation, link, channel or LOSSY, size_bytes, count)
-    kernel = _kernel(plan)
-    task = _task(plan, life, chosen, restart, kernel)
-    results = empty_directory(SOAKS, implementation.name + (f"-from-{first}" if len(chosen) < count else ""))
     transfer = f"{file_size} over {channel or LOSSY_TEXT}, one every {every},"
-    for line in _announcement(implementation, life, chosen, transfer, restart):
+    part = _PartOfLife(implementation, plan, life, chosen, restart, transfer)
+    kernel = _kernel(plan)
+    task = _task(part, kernel)
+    results = empty_directory(SOAKS, implementation.name + (f"-from-{first}" if len(chosen) < count else ""))
+    for line in _announcement(part):
         printer.note(line)
-    began_s = steady_s()
-    with locked(results):
-        write_plan(plan, results)
-        why_ended = _perform(printer, task, life, kernel, results)
-    wall_s = steady_s() - began_s
-    done = read_transfers(results)
-    findings, changes = findings_of(done, life, results), growths(done)
+    outcome = _perform_and_examine(printer, part, task, kernel, results)
     words = [name, "--for", duration, "--every", every, "--file-size", file_size]
     words += option_words("--start", start)
     words += [*(["--channel", channel] if channel else []), *(["--restart"] if restart else [])]
     words += option_words("--parameter", parameter)
-    again = shlex.join(["owlt", "soak", *words])
-    lines = _lines(
-        implementation.name, done, len(chosen), life, findings, wall_s, again, why_ended, changes[0].is_tested
-    )
-    for left in (TASK_NAME, INIT_NAME):
-        (results / left).unlink(missing_ok=True)
-    remove_tree(results / ".uml")  # of the guest's kernel
-    page = _write_page(implementation, lines, done, life, changes, results, transfer)
-    printer.json(_as_json(implementation.name, done, len(chosen), life, findings, changes, results, wall_s))
+    lines = _lines(part, outcome, again=shlex.join(["owlt", "soak", *words]))
+    page = _write_page(part, outcome, lines, results)
+    printer.json(_as_json(part, outcome, results))
     for line in [*lines, f"report: {page}"]:
         printer.text(line)
-    if why_ended == INTERRUPTED:
+    if outcome.why_ended == INTERRUPTED:
         raise typer.Exit(INTERRUPTED_STATUS)
-    raise typer.Exit(1 if findings or len(done) < len(chosen) else 0)
+    raise typer.Exit(1 if outcome.findings or len(outcome.done) < len(chosen) else 0)
+
+
+@dataclass(frozen=True)
+class _PartOfLife:
+    """The transfers of a life that are performed: `chosen` are their places in its plan, from 0; `transfer` says in
+    words what each of them transfers, and how often; with `restart`, both programs are started for each."""
+
+    implementation: contract.Implementation
+    plan: Plan
+    life: LifePlan
+    chosen: range
+    restart: bool
+    transfer: str
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What was performed: the transfers, what is wrong with them, what grows on the hosts, the wall time, and why it
+    ended early ("": it did not)."""
+
+    done: Sequence[Mapping[str, Any]]
+    findings: Sequence[Finding]
+    changes: Sequence[Growth]
+    wall_s: float
+    why_ended: str
+
+    @property
+    def completed(self) -> int:
+        """The number of transfers that are complete."""
+        return sum(each["outcome"] == "completed" for each in self.done)
+
+
+def _chosen(first: int, transfers: int | None, count: int) -> range:
+    """The places of the chosen transfers among so many. Raises OwltError."""
+    if first > count:
+        raise OwltError(Mistake.of("--first", f"got {first}", f"at most {count}, the number of transfers"))
+    return range(first - 1, min(count, first - 1 + transfers) if transfers else count)
 
 
 def _parse_long_ns(text: str) -> int:
@@ -186,22 +205,22 @@ def _kernel(plan: Plan) -> Kernel:
     return needed_kernel()
 
 
-def _task(plan: Plan, life: LifePlan, chosen: range, restart: bool, kernel: Kernel) -> Task:
-    """The chosen transfers of the life as a task."""
+def _task(part: _PartOfLife, kernel: Kernel) -> Task:
+    """The part of a life as a task."""
     from owlt.orchestrator.checks.soaking import session_numbers
     from owlt.orchestrator.own_version import own_version
     from owlt.orchestrator.rigs.provenance import provenance_of
     from owlt.orchestrator.run.task import Soak, Task
 
-    name, implementation = next(iter(plan.implementations.items()))
-    numbered = implementation.session_number
+    plan, name = part.plan, part.implementation.name
+    numbered = part.implementation.session_number
     numbers = session_numbers(numbered.bits, len(plan.runs)) if numbered else []
     soak = Soak(
-        starts_ns=[life.starts_ns[place] for place in chosen],
+        starts_ns=[part.life.starts_ns[place] for place in part.chosen],
         number_parameter=numbered.parameter if numbered else "",
-        numbers=[numbers[place] for place in chosen] if numbered else [],
-        first_number=chosen.start + 1,
-        starts_both=restart,
+        numbers=[numbers[place] for place in part.chosen] if numbered else [],
+        first_number=part.chosen.start + 1,
+        starts_both=part.restart,
         most_failed=MOST_FAILED,
     )
     return Task(
@@ -210,7 +229,7 @@ def _task(plan: Plan, life: LifePlan, chosen: range, restart: bool, kernel: Kern
         channels=plan.channels,
         certify=[],
         certificates={},
-        runs=[plan.runs[place] for place in chosen],
+        runs=[plan.runs[place] for place in part.chosen],
         owlt=own_version(),
         kernel_hz=kernel.hz,
         provenance={name: provenance_of(kernel.path, plan.implementations).digests(name)},
@@ -218,25 +237,47 @@ def _task(plan: Plan, life: LifePlan, chosen: range, restart: bool, kernel: Kern
     )
 
 
-def _announcement(
-    implementation: contract.Implementation, life: LifePlan, chosen: range, transfer: str, restart: bool
-) -> list[str]:
+def _announcement(part: _PartOfLife) -> list[str]:
     """What is to be performed and what it costs on a quiet machine, in words."""
     from owlt.orchestrator.checks.soaking import NS_PER_DAY
     from owlt.orchestrator.planning.estimate import duration_text
     from owlt.orchestrator.run.programs import serving_side
 
-    begin_ns, end_ns = (life.starts_ns[place] for place in (chosen[0], chosen[-1]))
-    wall_s = len(chosen) * QUIET_TRANSFER_S + end_ns / NS_PER_DAY * QUIET_DAY_S
-    serving = None if restart else serving_side(implementation)
+    name, life, count = part.implementation.name, part.life, len(part.chosen)
+    begin_ns, end_ns = (life.starts_ns[place] for place in (part.chosen[0], part.chosen[-1]))
+    wall_s = count * QUIET_TRANSFER_S + end_ns / NS_PER_DAY * QUIET_DAY_S
+    serving = None if part.restart else serving_side(part.implementation)
     programs = f"the {serving} is started once, if it serves several transfers" if serving else "both are started anew"
-    passed = ", ".join(f"{name} after {_long_text(at_ns - life.starts_ns[0])}" for name, at_ns in life.wraps_ns.items())
+    passed = ", ".join(f"{wrap} after {_long_text(at_ns - life.starts_ns[0])}" for wrap, at_ns in life.wraps_ns.items())
     return [
-        f"{implementation.name}: {len(chosen):,} transfers of {transfer} in {_long_text(end_ns - begin_ns)} of virtual "
+        f"{name}: {count:,} transfers of {part.transfer} in {_long_text(end_ns - begin_ns)} of virtual "
         f"time; about {duration_text(wall_s)} on a core with nothing else to do; it ends after {MOST_FAILED} failed "
         "transfers",
         f"programs for each transfer: {programs}; wraps of the clocks: {passed or 'none'}",
     ]
+
+
+def _perform_and_examine(printer: Printer, part: _PartOfLife, task: Task, kernel: Kernel, results: Path) -> _Outcome:
+    """Perform the part of a life, and find what is wrong with its transfers and what grows."""
+    from owlt.orchestrator.checks.soaking import findings_of, growths, read_transfers
+    from owlt.orchestrator.planning.stored_plan import write_plan
+    from owlt.orchestrator.rigs.guest import INIT_NAME
+    from owlt.orchestrator.run.task import TASK_NAME
+    from owlt.orchestrator.steady_clock import steady_s
+    from owlt.results.lock import locked
+    from owlt.results.plain_files import remove_tree
+
+    began_s = steady_s()
+    with locked(results):
+        write_plan(part.plan, results)
+        why_ended = _perform(printer, task, part.life, kernel, results)
+    wall_s = steady_s() - began_s
+    done = read_transfers(results)
+    outcome = _Outcome(done, findings_of(done, part.life, results), growths(done), wall_s, why_ended)
+    for left in (TASK_NAME, INIT_NAME):
+        (results / left).unlink(missing_ok=True)
+    remove_tree(results / ".uml")  # of the guest's kernel
+    return outcome
 
 
 def _perform(printer: Printer, task: Task, life: LifePlan, kernel: Kernel, results: Path) -> str:
@@ -276,28 +317,20 @@ def _perform(printer: Printer, task: Task, life: LifePlan, kernel: Kernel, resul
     return why if ended < len(task.runs) else ""
 
 
-def _lines(
-    name: str,
-    done: Sequence[Mapping[str, Any]],
-    planned: int,
-    life: LifePlan,
-    findings: Sequence[Finding],
-    wall_s: float,
-    again: str,
-    why_ended: str,
-    is_tested: bool,
-) -> list[str]:
-    """The result in words."""
+def _lines(part: _PartOfLife, outcome: _Outcome, again: str) -> list[str]:
+    """The result in words. `again` is the command that performs the life."""
     from owlt.orchestrator.checks.soaking import passed_by
     from owlt.orchestrator.planning.estimate import duration_text
 
-    completed = sum(each["outcome"] == "completed" for each in done)
+    name, done, planned = part.implementation.name, outcome.done, len(part.chosen)
     lasted_ns = done[-1]["uptime_ns"] + done[-1]["lasted_ns"] - done[0]["uptime_ns"] if done else 0
-    head = f"{name}: {completed:,} of {len(done):,} transfers complete in {_long_text(lasted_ns)} of virtual time"
-    lines = [f"{head} ({duration_text(wall_s)} of wall time)"]
+    head = (
+        f"{name}: {outcome.completed:,} of {len(done):,} transfers complete in {_long_text(lasted_ns)} of virtual time"
+    )
+    lines = [f"{head} ({duration_text(outcome.wall_s)} of wall time)"]
     if len(done) < planned:
-        lines.append(f"it ended before {planned - len(done):,} more transfers: {why_ended}")
-    for wrap, at_ns in life.wraps_ns.items():
+        lines.append(f"it ended before {planned - len(done):,} more transfers: {outcome.why_ended}")
+    for wrap, at_ns in part.life.wraps_ns.items():
         if done and done[0]["uptime_ns"] <= at_ns <= done[-1]["uptime_ns"] + done[-1]["lasted_ns"]:
             passing = passed_by(done, at_ns)
             under_way = f"during transfer {passing['number']:,}" if passing else "between two transfers"
@@ -306,10 +339,14 @@ def _lines(
     if suspect:
         first = suspect[0]
         lines.append(f"suspect: {len(suspect):,} transfers, first {first['number']:,}: {first['suspect'][0]}")
-    if not findings:
-        grows = "nothing grows at either end" if is_tested else "there were too few transfers to test for growth"
+    if not outcome.findings:
+        grows = (
+            "nothing grows at either end"
+            if outcome.changes[0].is_tested
+            else "there were too few transfers to test for growth"
+        )
         return [*lines, f"no transfer failed, nothing was left running, and {grows}"]
-    for finding in findings:
+    for finding in outcome.findings:
         lines.append(f"{finding.kind}: {finding.text}")
         if finding.kind == "failed":
             lines.append(f"  to repeat it alone: {again} --first {finding.transfer} --transfers 1")
@@ -317,15 +354,7 @@ def _lines(
     return lines
 
 
-def _write_page(
-    implementation: contract.Implementation,
-    lines: Sequence[str],
-    done: Sequence[Mapping[str, Any]],
-    life: LifePlan,
-    changes: Sequence[Growth],
-    results: Path,
-    transfer: str,
-) -> Path:
+def _write_page(part: _PartOfLife, outcome: _Outcome, lines: Sequence[str], results: Path) -> Path:
     """The page of a soak, with its figure."""
     from owlt.orchestrator.checks.soaking import MEASURES
     from owlt.orchestrator.own_version import own_version
@@ -333,8 +362,8 @@ def _write_page(
     from owlt.reports.drawing.soak import draw_soak
     from owlt.reports.rendering import new_environment
 
-    title = f"{implementation.name}: {len(done):,} transfers in one life of the hosts"
-    save_channel(draw_soak(done, life.starts_ns[0], life.wraps_ns, title), results / FIGURE)
+    title = f"{part.implementation.name}: {len(outcome.done):,} transfers in one life of the hosts"
+    save_channel(draw_soak(outcome.done, part.life.starts_ns[0], part.life.wraps_ns, title), results / FIGURE)
     page = results / PAGE
     page.write_text(
         new_environment()
@@ -342,37 +371,29 @@ def _write_page(
         .render(
             title=title,
             lines=lines,
-            changes=changes,
+            changes=outcome.changes,
             measures=MEASURES,
             version=own_version(),
-            transfer=transfer,
+            transfer=part.transfer,
         )
     )
     return page
 
 
-def _as_json(
-    name: str,
-    done: Sequence[Mapping[str, Any]],
-    planned: int,
-    life: LifePlan,
-    findings: Sequence[Finding],
-    changes: Sequence[Growth],
-    results: Path,
-    wall_s: float,
-) -> dict[str, Any]:
+def _as_json(part: _PartOfLife, outcome: _Outcome, results: Path) -> dict[str, Any]:
     from owlt.orchestrator.checks.soaking import passed_by
 
-    passing = {wrap: passed_by(done, at_ns) for wrap, at_ns in life.wraps_ns.items()}
+    done = outcome.done
+    passing = {wrap: passed_by(done, at_ns) for wrap, at_ns in part.life.wraps_ns.items()}
     return {
-        "implementation": name,
+        "implementation": part.implementation.name,
         "transfers": len(done),
-        "planned": planned,
-        "completed": sum(each["outcome"] == "completed" for each in done),
+        "planned": len(part.chosen),
+        "completed": outcome.completed,
         "virtual_s": (done[-1]["uptime_ns"] - done[0]["uptime_ns"]) / 1e9 if done else 0.0,
-        "wall_s": wall_s,
+        "wall_s": outcome.wall_s,
         "wraps": {wrap: each["number"] if each else None for wrap, each in passing.items()},
-        "findings": list(findings),
-        "growth": list(changes),
+        "findings": list(outcome.findings),
+        "growth": list(outcome.changes),
         "results": results,
     }
