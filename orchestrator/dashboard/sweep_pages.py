@@ -91,27 +91,35 @@ class Tags:
         return make_response("", 304) if request.headers.get(TAG) == tag else make_response(text, 200, {TAG: tag})
 
 
-def add_sweep_pages(app: Flask, directories: Directories, tags: Tags, answers: Answers | None) -> None:
-    """Add them to the application."""
-    live_parts: dict[str, tuple[Snapshot, SoFar | None, str]] = {}
-    load = MachineLoad()
+class _LiveParts:
+    """The part of each sweep's page that may change every second, made once for all pages that are open."""
 
-    def live_part(index: SweepIndex, name: str, snapshot: Snapshot) -> str:
-        """The part of a page that may change every second, made once for all pages that are open."""
-        answer = answers.of(index.directory, snapshot) if answers else None
-        shown, answered, text = live_parts.get(name, (None, None, ""))
+    def __init__(self, answers: Answers | None) -> None:
+        self._answers = answers
+        self._load = MachineLoad()
+        self._parts: dict[str, tuple[Snapshot, SoFar | None, str]] = {}
+
+    def of(self, index: SweepIndex, name: str, snapshot: Snapshot) -> str:
+        """The part as HTML."""
+        answer = self._answers.of(index.directory, snapshot) if self._answers else None
+        shown, answered, text = self._parts.get(name, (None, None, ""))
         if shown is not snapshot or answered is not answer:
             headline = headline_of(snapshot)
             values = _live_values(name, snapshot) | {
                 "headline": headline,
                 "note": read_note(index.directory),
                 "answer": answer,
-                "load": load.text() if headline.process in ("running", "paused") else "",
+                "load": self._load.text() if headline.process in ("running", "paused") else "",
                 "channels": channels_of(index.directory, snapshot),
             }
             text = render_template("live.html", **values)
-            live_parts[name] = snapshot, answer, text
+            self._parts[name] = snapshot, answer, text
         return text
+
+
+def add_sweep_pages(app: Flask, directories: Directories, tags: Tags, answers: Answers | None) -> None:
+    """Add them to the application."""
+    live_parts = _LiveParts(answers)
 
     @app.get("/")
     def sweeps() -> Response:
@@ -135,7 +143,7 @@ def add_sweep_pages(app: Flask, directories: Directories, tags: Tags, answers: A
             tag=tags.of(snapshot),
             labels=labels_of(snapshot.plan.implementations) if snapshot.plan else {},
             has_report=is_plain(index.directory / "report" / "index.html"),
-            live=live_part(index, name, snapshot),
+            live=live_parts.of(index, name, snapshot),
             name=name,
             snapshot=snapshot,
         )
@@ -154,7 +162,7 @@ def add_sweep_pages(app: Flask, directories: Directories, tags: Tags, answers: A
         since = tags.version_in(request.headers.get(TAG, ""), snapshot)
         if since is None:
             return make_response("", 200, {"HX-Refresh": "true"})
-        live = live_part(index, name, snapshot)
+        live = live_parts.of(index, name, snapshot)
         tag = tags.of(snapshot, live)
         if tag == request.headers.get(TAG):
             return make_response("", 304)
@@ -164,22 +172,7 @@ def add_sweep_pages(app: Flask, directories: Directories, tags: Tags, answers: A
     @app.get("/sweeps/<name>/conditions/<key>")
     def condition(name: str, key: str) -> Response:
         _, snapshot = sweep_of(directories, name)
-        cells = [each for each in snapshot.planned if each.condition.key == key]
-        if not cells or snapshot.plan is None:
-            abort(404, f"condition {key!r}: the sweep has none of this name")
-        metric = _metric()
-        labels = labels_of(snapshot.plan.implementations)
-        rows = {labels[each.implementation]: snapshot.rows_of(each) for each in cells}
-        numbers = {labels[name]: number for number, name in enumerate(snapshot.plan.implementations)}
-        values = {
-            "name": name,
-            "condition": cells[0].condition,
-            "title": condition_title(snapshot.planned, cells[0].condition),
-            "rows": rows,
-            "names": {labels[each.implementation]: each.implementation for each in cells},
-            "metric": metric,
-            "plot": box_plot(rows, metric, numbers),
-        }
+        values = _condition_values(name, key, snapshot)
         if is_part():
             return tags.answer(render_template("condition_live.html", **values))
         return make_response(render_template("condition.html", **values))
@@ -199,6 +192,26 @@ def _live_values(name: str, snapshot: Snapshot) -> dict[str, object]:
         "snapshot": snapshot,
         "activities": sorted(activities),
         "machines": machines_of(state),
+    }
+
+
+def _condition_values(name: str, key: str, snapshot: Snapshot) -> dict[str, object]:
+    """What the page of a condition shows; an answer that says what is wrong if the sweep has no such condition."""
+    cells = [each for each in snapshot.planned if each.condition.key == key]
+    if not cells or snapshot.plan is None:
+        abort(404, f"condition {key!r}: the sweep has none of this name")
+    metric = _metric()
+    labels = labels_of(snapshot.plan.implementations)
+    rows = {labels[each.implementation]: snapshot.rows_of(each) for each in cells}
+    numbers = {labels[implementation]: number for number, implementation in enumerate(snapshot.plan.implementations)}
+    return {
+        "name": name,
+        "condition": cells[0].condition,
+        "title": condition_title(snapshot.planned, cells[0].condition),
+        "rows": rows,
+        "names": {labels[each.implementation]: each.implementation for each in cells},
+        "metric": metric,
+        "plot": box_plot(rows, metric, numbers),
     }
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from owlt.orchestrator.commands.cli import main as main_of_owlt
 from owlt.orchestrator.commands.performing import results_of
-from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.app import Background, new_app
 from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.packet_views import PacketViews
 from owlt.orchestrator.dashboard.protection import Token
@@ -262,7 +262,9 @@ def command(*words: str) -> Callable[[], str]:
 def pages(results: Path, kept: Path) -> str:
     """Every page and every file of a results directory, asked of the dashboard."""
     kept.mkdir(exist_ok=True)
-    dashboard = new_app(Directories([results]), PacketViews(kept, lambda run, out: ""), token=Token("secret"))
+    dashboard = new_app(
+        Directories([results]), Background.of(PacketViews(kept, lambda run, out: "")), token=Token("secret")
+    )
     dashboard.test_client_class = Client
     dashboard.config["PROPAGATE_EXCEPTIONS"] = True
     client = dashboard.test_client()

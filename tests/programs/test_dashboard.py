@@ -19,7 +19,7 @@ import pytest
 from flask import Flask, request
 from werkzeug.serving import make_server
 
-from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.app import Background, new_app
 from owlt.orchestrator.dashboard.emulator_page import EmulatorWatch
 from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.packet_views import AnalysisProcesses, PacketViews
@@ -53,7 +53,7 @@ def results(tmp_path: Path) -> Path:
 @pytest.fixture
 def app(results: Path, tmp_path: Path) -> Flask:
     """A dashboard of these results in this process, whose pages ask for changes often."""
-    app = new_app(Directories([results]), PacketViews(tmp_path))
+    app = new_app(Directories([results]), Background.of(PacketViews(tmp_path)))
     app.jinja_env.globals["poll_s"] = 0.1
     return app
 
@@ -324,7 +324,7 @@ def report_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (page.parent / "figures" / "foreign.js").write_text("document.title = 'foreign file'")
     foreign = '<script>document.title = "foreign"</script><script src="figures/foreign.js"></script>'
     page.write_text(page.read_text().replace("</main>", f'{foreign}<img src="x" onerror="document.title = 1"></main>'))
-    with served(new_app(Directories([results]), PacketViews(directory))) as url:
+    with served(new_app(Directories([results]), Background.of(PacketViews(directory)))) as url:
         yield f"{url}sweeps/small/report/index.html"
 
 
@@ -394,7 +394,7 @@ def test_the_first_request_for_changes_has_the_page_s_tag_even_if_a_script_is_sl
 def panel(emulator: MemoryEmulator, tmp_path: Path) -> Iterator[str]:
     """The address of the panel of an emulator in memory, with the token."""
     watch = EmulatorWatch(memory_client(emulator))
-    app = new_app(Directories([], tmp_path), PacketViews(tmp_path), (), watch, Token("t"))
+    app = new_app(Directories([], tmp_path), Background.of(PacketViews(tmp_path)), (), watch, Token("t"))
     with served(app) as url:
         yield f"{url}emulator/"
 

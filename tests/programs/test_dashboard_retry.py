@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 
 from owlt.orchestrator.commands.cli import USER_ERROR_STATUS
 from owlt.orchestrator.commands.performing import ASSERTION_STATUS, SOME_FAILED_STATUS
-from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.app import Background, new_app
 from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.packet_views import PacketViews
 from owlt.orchestrator.dashboard.protection import Token
@@ -50,7 +50,7 @@ def shown(results: Path, tmp_path: Path, started: Started) -> Callable[[str], Fl
             return [sys.executable, "-c", program, str(tmp_path / "end")]
 
         retries = Retries(tmp_path, command)
-        app = new_app(Directories([results]), PacketViews(tmp_path), (), None, Token(TOKEN), retries)
+        app = new_app(Directories([results]), Background.of(PacketViews(tmp_path), retries=retries), token=Token(TOKEN))
         app.test_client_class = Client
         client = app.test_client()
         client.get(f"/?token={TOKEN}")
@@ -121,7 +121,7 @@ def lab_results(tmp_path: Path) -> Path:
 def test_the_pages_of_a_sweep_on_a_lab_rig_name_the_commands_and_have_no_button(
     lab_results: Path, tmp_path: Path
 ) -> None:
-    client = new_app(Directories([lab_results]), PacketViews(tmp_path), (), None, Token(TOKEN)).test_client()
+    client = new_app(Directories([lab_results]), Background.of(PacketViews(tmp_path)), token=Token(TOKEN)).test_client()
     before = client.get("/sweeps/rack/").text
     client.get(f"/?token={TOKEN}")
     sweep, run = client.get("/sweeps/rack/").text, client.get(f"/sweeps/rack/runs/{COMPLETED}/").text
@@ -140,7 +140,9 @@ def test_a_request_for_runs_on_a_lab_rig_is_refused_and_starts_nothing(
         raise AssertionError("a process was started")
 
     app = new_app(
-        Directories([lab_results]), PacketViews(tmp_path), (), None, Token(TOKEN), Retries(tmp_path, refuse, refuse)
+        Directories([lab_results]),
+        Background.of(PacketViews(tmp_path), retries=Retries(tmp_path, refuse, refuse)),
+        token=Token(TOKEN),
     )
     client = app.test_client()
     client.get(f"/?token={TOKEN}")
@@ -174,7 +176,7 @@ def test_nothing_can_be_performed_again_while_a_sweep_works_there(
 def test_without_the_token_there_is_no_button_and_a_request_is_refused(
     results: Path, tmp_path: Path, started: Started
 ) -> None:
-    client = new_app(Directories([results]), PacketViews(tmp_path)).test_client()
+    client = new_app(Directories([results]), Background.of(PacketViews(tmp_path))).test_client()
 
     assert "Run again" not in client.get(RUN).text
     assert client.post(f"{RUN}again", headers=HERE).status_code == 403
@@ -204,7 +206,7 @@ def extending(results: Path, tmp_path: Path) -> Callable[[str], FlaskClient]:
             return [sys.executable, "-c", program, str(tmp_path / "end")]
 
         retries = Retries(tmp_path, more=command)
-        app = new_app(Directories([results]), PacketViews(tmp_path), (), None, Token(TOKEN), retries)
+        app = new_app(Directories([results]), Background.of(PacketViews(tmp_path), retries=retries), token=Token(TOKEN))
         app.test_client_class = Client
         return app.test_client()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.app import Background, new_app
 from owlt.orchestrator.dashboard.index import Directories, SweepIndex
 from owlt.orchestrator.dashboard.missing_packets import main
 from owlt.orchestrator.dashboard.packet_views import PacketViews, lists_in
@@ -72,7 +72,9 @@ def shown(tmp_path: Path, clock: Clock) -> Iterator[Shown]:
         (tmp_path / "kept").mkdir(exist_ok=True)
         directories = Directories(results, new_index=lambda path: SweepIndex(path, clock))
         lists = lists_in(tmp_path / "kept", list_packets)
-        dashboard = new_app(directories, PacketViews(tmp_path / "kept", analyse), token=Token(TOKEN), lists=lists)
+        dashboard = new_app(
+            directories, Background.of(PacketViews(tmp_path / "kept", analyse), lists), token=Token(TOKEN)
+        )
         dashboard.test_client_class = Client
         return dashboard.test_client()
 

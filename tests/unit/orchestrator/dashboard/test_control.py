@@ -17,7 +17,7 @@ from flask.testing import FlaskClient
 from owlt.emulator.certification.certificate import Check
 from owlt.inputs.sweep import Adaptive
 from owlt.orchestrator.dashboard.answers import EVERY_S, Answers, SoFar
-from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.app import Background, new_app
 from owlt.orchestrator.dashboard.index import Directories, SweepIndex
 from owlt.orchestrator.dashboard.packet_views import PacketViews
 from owlt.orchestrator.dashboard.protection import Token
@@ -107,7 +107,7 @@ def test_a_sweep_that_was_stopped_is_resumed_with_its_repetitions(
         return ["true"]
 
     retries = Retries(tmp_path, missing=missing)
-    app = new_app(Directories([results]), PacketViews(tmp_path), token=Token(TOKEN), retries=retries)
+    app = new_app(Directories([results]), Background.of(PacketViews(tmp_path), retries=retries), token=Token(TOKEN))
     client = app.test_client()
     client.get(f"/?token={TOKEN}")
     shown = buttons(client)
@@ -239,7 +239,7 @@ def answers(commands: list[Path], clock: Clock) -> Iterator[Answers]:
 def test_the_answer_is_on_the_page_with_the_runs_that_it_is_from(
     results: Path, tmp_path: Path, answers: Answers
 ) -> None:
-    app = new_app(Directories([results]), PacketViews(tmp_path), answers=answers)
+    app = new_app(Directories([results]), Background.of(PacketViews(tmp_path), answers=answers))
     app.test_client_class = Client
     client = app.test_client()
     wait_for(lambda: "Take cfdp." in client.get(SWEEP).text)

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.service.client import EmulatorClient
-from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.app import Background, new_app
 from owlt.orchestrator.dashboard.emulator_page import ASK_EVERY_S, EmulatorWatch
 from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.packet_views import PacketViews
@@ -38,7 +38,7 @@ def seconds() -> Clock:
 @pytest.fixture
 def client(emulator: MemoryEmulator, seconds: Clock, tmp_path: Path) -> FlaskClient:
     watch = EmulatorWatch(memory_client(emulator), seconds)
-    app = new_app(Directories([], tmp_path), PacketViews(tmp_path), (), watch, Token(TOKEN))
+    app = new_app(Directories([], tmp_path), Background.of(PacketViews(tmp_path)), (), watch, Token(TOKEN))
     app.test_client_class = Client
     return app.test_client()
 
@@ -111,7 +111,7 @@ def test_an_emulator_that_does_not_answer_is_a_problem_on_the_page(tmp_path: Pat
     transport = MemoryTransport(emulator)
     transport.lost = ConnectionRefusedError("refused")
     watch = EmulatorWatch(EmulatorClient("http://memory", transport=transport))
-    client = new_app(Directories([], tmp_path), PacketViews(tmp_path), (), watch).test_client()
+    client = new_app(Directories([], tmp_path), Background.of(PacketViews(tmp_path)), (), watch).test_client()
 
     page = client.get("/emulator/")
 
@@ -184,7 +184,7 @@ def test_a_change_is_refused_while_a_run_holds_the_emulator(emulator: MemoryEmul
     transport = MemoryTransport(emulator)
     EmulatorClient("http://memory", transport=transport).lease("owlt, sweep demo", 60)
     watch = EmulatorWatch(EmulatorClient("http://memory", transport=transport))
-    app = new_app(Directories([], tmp_path), PacketViews(tmp_path), (), watch, Token(TOKEN))
+    app = new_app(Directories([], tmp_path), Background.of(PacketViews(tmp_path)), (), watch, Token(TOKEN))
     client = with_token(app.test_client())
 
     answer = client.post("/emulator/change", data={"direction": "both", "delay": "1 s"}, headers=HERE)
@@ -194,7 +194,7 @@ def test_a_change_is_refused_while_a_run_holds_the_emulator(emulator: MemoryEmul
 
 
 def test_a_dashboard_without_an_emulator_has_no_panel(tmp_path: Path) -> None:
-    client = new_app(Directories([], tmp_path), PacketViews(tmp_path)).test_client()
+    client = new_app(Directories([], tmp_path), Background.of(PacketViews(tmp_path))).test_client()
 
     assert client.get("/emulator/").status_code == 404
     assert re.findall("/emulator/", client.get("/").text) == []

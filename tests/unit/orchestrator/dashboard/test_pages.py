@@ -19,7 +19,7 @@ from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.summary import load_summary
 from owlt.emulator.certification.certificate import Check
 from owlt.orchestrator.dashboard import app
-from owlt.orchestrator.dashboard.app import new_app
+from owlt.orchestrator.dashboard.app import Background, new_app
 from owlt.orchestrator.dashboard.index import LOOK_EVERY_S, Directories
 from owlt.orchestrator.dashboard.packet_views import PacketViews
 from owlt.orchestrator.dashboard.sweep_content import THIS_MACHINE
@@ -587,7 +587,7 @@ def test_a_request_to_another_name_is_refused(client: FlaskClient, host: str) ->
 
 @pytest.mark.parametrize("host", ["localhost:8780", "127.0.0.1:8780", "[::1]:8780", "lab.example:80", "LAB.example"])
 def test_requests_to_its_addresses_and_names_are_answered(results: Path, tmp_path: Path, host: str) -> None:
-    client = new_app(Directories([results]), PacketViews(tmp_path), ["lab.example"]).test_client()
+    client = new_app(Directories([results]), Background.of(PacketViews(tmp_path)), ["lab.example"]).test_client()
 
     assert client.get("/", headers={"Host": host}).status_code == 200
 
