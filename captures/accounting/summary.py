@@ -178,8 +178,6 @@ def account_both(
 def conclude(crossing: Crossing, accounts: tuple[Account, Account], transfer: Transfer) -> CaptureSummary:
     """The summary of captures whose packets were matched and accounted for; the expectations for the captures only give
     reasons for suspicion."""
-    expected = transfer.expected
-    file_size_bytes, file_delivered_at_ns = transfer.file_size_bytes, transfer.file_delivered_at_ns
     at_sender, at_receiver = crossing.captures
     forward, reverse = crossing.forward, crossing.reverse
     of_sender, of_receiver = accounts
@@ -191,27 +189,13 @@ def conclude(crossing: Crossing, accounts: tuple[Account, Account], transfer: Tr
         rts_sent_bytes=_bytes(at_receiver, reverse.near),
         rts_delivered_bytes=_bytes(at_sender, reverse.far),
     )
-    suspect = [
-        *suspect_capture(at_sender, expected.sender_counters, expected.mtu_bytes),
-        *suspect_capture(at_receiver, expected.receiver_counters, expected.mtu_bytes),
-        *_suspect_copies(at_sender, forward.near, reverse.far, expected.sender_counters),
-        *_suspect_copies(at_receiver, forward.far, reverse.near, expected.receiver_counters),
-        *of_sender.reasons,
-        *of_receiver.reasons,
-        *_suspect_delivery(at_receiver, forward, file_size_bytes, file_delivered_at_ns),
-        *_suspect_report(expected.received_bytes, amounts.str_delivered_bytes),
-    ]
-    if not len(times_ns):
-        suspect.append(
-            f"{at_sender.path.name} has no packet of the session: are the session's ports and addresses right?"
-        )
     return CaptureSummary(
         **measure(
             amounts,
             first_ns,
             last_ns,
-            file_size_bytes,
-            file_delivered_at_ns,
+            transfer.file_size_bytes,
+            transfer.file_delivered_at_ns,
             transfer.rate_bps,
             transfer.duration_s,
         ).model_dump(),
@@ -233,9 +217,32 @@ def conclude(crossing: Crossing, accounts: tuple[Account, Account], transfer: Tr
         ),
         slow_frames=at_sender.slow_frames + at_receiver.slow_frames,
         headers_only=forward.was_cut,
-        suspect=suspect,
+        suspect=_suspect(crossing, accounts, transfer, amounts.str_delivered_bytes),
         caveats=[*order_notes(at_sender), *order_notes(at_receiver), *of_sender.caveats, *of_receiver.caveats],
     )
+
+
+def _suspect(
+    crossing: Crossing, accounts: tuple[Account, Account], transfer: Transfer, str_delivered_bytes: int
+) -> list[str]:
+    """Why the numbers may be wrong, in sentences."""
+    expected = transfer.expected
+    at_sender, at_receiver = crossing.captures
+    forward, reverse = crossing.forward, crossing.reverse
+    suspect = [
+        *suspect_capture(at_sender, expected.sender_counters, expected.mtu_bytes),
+        *suspect_capture(at_receiver, expected.receiver_counters, expected.mtu_bytes),
+        *_suspect_copies(at_sender, forward.near, reverse.far, expected.sender_counters),
+        *_suspect_copies(at_receiver, forward.far, reverse.near, expected.receiver_counters),
+        *(reason for each in accounts for reason in each.reasons),
+        *_suspect_delivery(at_receiver, forward, transfer.file_size_bytes, transfer.file_delivered_at_ns),
+        *_suspect_report(expected.received_bytes, str_delivered_bytes),
+    ]
+    if not len(forward.near) and not len(reverse.far):
+        suspect.append(
+            f"{at_sender.path.name} has no packet of the session: are the session's ports and addresses right?"
+        )
+    return suspect
 
 
 def _suspect_copies(

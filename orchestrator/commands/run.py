@@ -28,6 +28,7 @@ from owlt.orchestrator.errors import OwltError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from owlt.inputs.sweep import Adaptive
     from owlt.orchestrator.commands.host_baselines import HostBaselines
     from owlt.orchestrator.planning.plan import Plan, PlanChange, Run
     from owlt.orchestrator.planning.repetitions import Sensitivity
@@ -162,18 +163,7 @@ def plan(
     with suppress(ResultsConflict):  # which the end of this command is about
         known = known or spread_of(directory)
     decides = sensitivity(planned, known)
-    adaptive = planned.sweep.adaptive
-    bounds = f"{adaptive.at_least} to {adaptive.at_most}" if adaptive else ""
-    printer.table(
-        ("cell", "runs", "recorded", *(["repetitions"] if adaptive else []), "time limit", "infeasible"),
-        (
-            (
-                *(each.name, bounds or str(each.runs), str(each.recorded), *([each.repetitions] if adaptive else [])),
-                *(f"{each.time_limit_s:.0f} s", each.infeasible),
-            )
-            for each in expected.cells
-        ),
-    )
+    _print_cells(printer, expected, planned.sweep.adaptive)
     alone = set(map(base_name, planned.implementations))
     for name, reason in planned.left_out_pairs.items():
         printer.text(f"no pair {'with ' if name in alone else ''}{name}: {reason}")
@@ -186,6 +176,21 @@ def plan(
         printer.text(f"{directory}: the sweep has changed: {change.text}")
     printer.json(plan_values(selection.alone(planned) if selection else planned, expected, decides, change))
     Start(planned, directory, "", selection, machine).require_ready()
+
+
+def _print_cells(printer: Printer, expected: Forecast, adaptive: Adaptive | None) -> None:
+    """A table with a line for each cell of the sweep."""
+    bounds = f"{adaptive.at_least} to {adaptive.at_most}" if adaptive else ""
+    printer.table(
+        ("cell", "runs", "recorded", *(["repetitions"] if adaptive else []), "time limit", "infeasible"),
+        (
+            (
+                *(each.name, bounds or str(each.runs), str(each.recorded), *([each.repetitions] if adaptive else [])),
+                *(f"{each.time_limit_s:.0f} s", each.infeasible),
+            )
+            for each in expected.cells
+        ),
+    )
 
 
 def plan_values(

@@ -74,14 +74,7 @@ def latest_results(parent: Path) -> Path:
 def print_state(state: SweepState, printer: Printer) -> None:
     """Print the state of a sweep as text or JSON."""
     from owlt.orchestrator.run.same_failures import same_failures_text
-    from owlt.orchestrator.sweep.state import (
-        activity_text,
-        duration,
-        headline,
-        process_text,
-        repetitions_text,
-        since,
-    )
+    from owlt.orchestrator.sweep.state import headline, process_text, repetitions_text, since
 
     printer.json(as_json_value(state))
     printer.text(headline(state), style="bold")
@@ -91,43 +84,54 @@ def print_state(state: SweepState, printer: Printer) -> None:
     for problem in state.warnings:
         printer.text(f"warning: {problem}")
     if state.activities:
-        printer.text()
-        printer.table(
-            ("worker", "now", "for"),
-            (
-                (each.slot, activity_text(each, state.channels), duration(state.read_at_s - each.since_s))
-                for each in sorted(state.activities, key=lambda each: each.slot)
-            ),
-            numbers=("worker", "for"),
-        )
+        _print_activities(state, printer)
     printer.text()
     _print_counts(state, printer)
     if state.failures:
-        printer.text()
-        printer.table(
-            ("implementation", "outcome", "code", "runs", "reason of the first"),
-            (
-                (group.implementation, group.outcome, group.code or "", len(group.run_ids), group.reason)
-                for group in state.failures
-            ),
-            numbers=("runs",),
-        )
+        _print_failures(state, printer)
     if text := same_failures_text(state.results, state.same_failures):
         printer.text()
         printer.text(text)
     if state.suspects:
-        printer.text()
-        printer.table(
-            ("implementation", "suspect", "first run", "reasons of the first"),
-            (
-                (each.implementation, len(each.run_ids), each.run_ids[0], "; ".join(each.reasons))
-                for each in state.suspects
-            ),
-            numbers=("suspect",),
-        )
+        _print_suspects(state, printer)
     if state.latest_entry_s is not None:
         printer.text()
         printer.text(f"last event: {since(state.latest_entry_s, state.read_at_s)}")
+
+
+def _print_activities(state: SweepState, printer: Printer) -> None:
+    from owlt.orchestrator.sweep.state import activity_text, duration
+
+    printer.text()
+    printer.table(
+        ("worker", "now", "for"),
+        (
+            (each.slot, activity_text(each, state.channels), duration(state.read_at_s - each.since_s))
+            for each in sorted(state.activities, key=lambda each: each.slot)
+        ),
+        numbers=("worker", "for"),
+    )
+
+
+def _print_failures(state: SweepState, printer: Printer) -> None:
+    printer.text()
+    printer.table(
+        ("implementation", "outcome", "code", "runs", "reason of the first"),
+        (
+            (group.implementation, group.outcome, group.code or "", len(group.run_ids), group.reason)
+            for group in state.failures
+        ),
+        numbers=("runs",),
+    )
+
+
+def _print_suspects(state: SweepState, printer: Printer) -> None:
+    printer.text()
+    printer.table(
+        ("implementation", "suspect", "first run", "reasons of the first"),
+        ((each.implementation, len(each.run_ids), each.run_ids[0], "; ".join(each.reasons)) for each in state.suspects),
+        numbers=("suspect",),
+    )
 
 
 COUNTED = ("planned", "completed", "failed", "unsupported", "quarantined", "aborted", "suspect", "running", "waiting")
