@@ -328,15 +328,17 @@ def _show_profile(printer: Printer, profile: ChannelProfile, figure: Path | None
 
 def _draw(profile: ChannelProfile, path: Path) -> None:
     from owlt.orchestrator.commands.channel_text import curves_of
-    from owlt.reports.drawing.channel import FORMATS, draw_channel, save_channel
+    from owlt.reports.drawing.channel import draw_channel
+    from owlt.reports.drawing.output import FORMATS, save_drawing
 
-    if path.suffix not in FORMATS:
+    suffixes = [f".{each}" for each in FORMATS]
+    if path.suffix not in suffixes:
         raise OwltError(
-            Mistake.of(f"--out {path}", f"got {path.suffix or 'no suffix'}", f"one of {', '.join(FORMATS)}")
+            Mistake.of(f"--out {path}", f"got {path.suffix or 'no suffix'}", f"one of {', '.join(suffixes)}")
         )
     canvas = draw_channel(curves_of(profile.channel), profile.title or profile.name)
     try:
-        save_channel(canvas, path)
+        save_drawing(canvas, path)
     except OSError as problem:
         raise OwltError(Mistake.of(f"--out {path}", f"cannot be written: {problem.strerror}")) from problem
 

@@ -291,13 +291,13 @@ def _write_page(
     from owlt.orchestrator.checks.edges import MEANINGS
     from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL_TEXT, ladder_lines
     from owlt.orchestrator.own_version import own_version
-    from owlt.reports.drawing.channel import save_channel
     from owlt.reports.drawing.edge_map import Cell, draw_edges
+    from owlt.reports.drawing.output import save_drawing
     from owlt.reports.rendering import new_environment
 
     title = f"{name}: a transfer that is interrupted"
     cells = [Cell(each.interruption.kind, each.interruption.phase.at_ns / 1e9, each.state) for each in trials]
-    save_channel(draw_edges(cells, title), results / FIGURE)
+    save_drawing(draw_edges(cells, title), results / FIGURE)
     shown: dict[str, list[tuple[EdgeTrial, list[str]]]] = {}
     for trial in trials:
         examples = shown.setdefault(trial.state, [])

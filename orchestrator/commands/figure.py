@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 KINDS = ("box", "bar", "cdf", "heatmap", "line", "map", "time")
 TIME = "session_s"
 """The measure of a figure of where the time went."""
-FORMATS = ("pdf", "svg", "png")
 MM = {"mm": 1.0, "cm": 10.0, "in": 25.4}
 LEAST_MM, MOST_MM = 20.0, 1000.0
 LEAST_PT, MOST_PT = 3.0, 40.0
@@ -248,6 +247,8 @@ def _font_pt(text: str) -> float:
 
 def _path(x: str, y: str, file_format: str, out: Path | None) -> Path:
     """The file to write; its suffix is its format."""
+    from owlt.reports.drawing.output import FORMATS
+
     suffix = file_format or (out.suffix[1:] if out and out.suffix else "pdf")
     if suffix not in FORMATS:
         raise OwltError(not_one_of(suffix, FORMATS).below("--format" if file_format else "--out"))

@@ -204,8 +204,8 @@ def _write_page(
     from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL_TEXT, effect, ladder_lines
     from owlt.orchestrator.checks.proof import places_of
     from owlt.orchestrator.own_version import own_version
-    from owlt.reports.drawing.channel import save_channel
     from owlt.reports.drawing.loss_map import Cost, draw_losses
+    from owlt.reports.drawing.output import save_drawing
     from owlt.reports.rendering import new_environment
 
     title = f"{name}: every {_kinds(actions)} of up to {_packets(verdict.most_hits)}"
@@ -216,7 +216,7 @@ def _write_page(
     ]
     packets = [packet.text for packet in trials[0].sent]
     figure = draw_losses(costs, packets, title, list(map(effect, actions)))
-    save_channel(figure, results / "losses.svg")
+    save_drawing(figure, results / "losses.svg")
     late = [trial for trial in trials if trial.hits and trial.extra_rtts is not None]
     page = results / PAGE
     page.write_text(

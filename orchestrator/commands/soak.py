@@ -358,12 +358,12 @@ def _write_page(part: _PartOfLife, outcome: _Outcome, lines: Sequence[str], resu
     """The page of a soak, with its figure."""
     from owlt.orchestrator.checks.soaking import MEASURES
     from owlt.orchestrator.own_version import own_version
-    from owlt.reports.drawing.channel import save_channel
+    from owlt.reports.drawing.output import save_drawing
     from owlt.reports.drawing.soak import draw_soak
     from owlt.reports.rendering import new_environment
 
     title = f"{part.implementation.name}: {len(outcome.done):,} transfers in one life of the hosts"
-    save_channel(draw_soak(outcome.done, part.life.starts_ns[0], part.life.wraps_ns, title), results / FIGURE)
+    save_drawing(draw_soak(outcome.done, part.life.starts_ns[0], part.life.wraps_ns, title), results / FIGURE)
     page = results / PAGE
     page.write_text(
         new_environment()

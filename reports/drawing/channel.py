@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
 import matplotlib
@@ -268,7 +267,6 @@ def _say(axes: Axes, text: str) -> None:
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED, fontsize=7.5)
 
 
-FORMATS = (".svg", ".pdf", ".png")
 WIDTH, HEIGHT = 7.0, 3.5
 LEFT, MIDDLE, RIGHT, TOP, BOTTOM = 0.70, 0.80, 0.22, 0.56, 0.52
 TIME_WIDTH, GAP, LABEL = 3.55, 0.22, 0.56
@@ -298,16 +296,6 @@ def draw_channel(channel: Channel, title: str) -> Canvas:
             handlelength=1.8,
         )
     return canvas
-
-
-def save_channel(canvas: Canvas, path: Path) -> None:
-    """Write a figure in the format of the path's ending, without dates: the same bytes every time. Raises OSError."""
-    metadata: dict[str, Any] = {
-        ".svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
-        ".pdf": {"CreationDate": None, "Creator": "owlt"},
-    }.get(path.suffix, {"Software": None})
-    with matplotlib.rc_context(STYLE | {"svg.hashsalt": path.stem}):
-        canvas.savefig(path, metadata=metadata, dpi=200)
 
 
 def _place(canvas: Canvas, left: float, bottom: float, width: float, height: float | None) -> Axes:

@@ -27,6 +27,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from owlt.inputs.axes import OF_THE_LINK, conditions_of
 from owlt.reports.comparison.cells import Point
 from owlt.reports.drawing.answer_map import counts_text, draw_map
+from owlt.reports.drawing.output import write_figure
 from owlt.reports.drawing.paper_panels import (
     LOG_FROM,
     Panel,
@@ -56,7 +57,6 @@ MARK_LETTERS = 7
 PANEL_SHAPE = 0.72
 """The height of a panel over its width."""
 MOST_PANEL_HEIGHT_MM = 60.0
-SUFFIXES = ("pdf", "svg", "png")
 
 
 def draw_figure(rows: Sequence[Row], specification: Specification) -> Figure:
@@ -86,13 +86,8 @@ def draw_figure(rows: Sequence[Row], specification: Specification) -> Figure:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure as PDF, SVG or PNG, by the suffix: the same bytes every time. Raises OSError."""
-    metadata: dict[str, dict[str, Any]] = {
-        "pdf": {"CreationDate": None, "Creator": "owlt"},
-        "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
-        "png": {"Software": None},
-    }
-    with matplotlib.style.context([STYLE_NAME, cast(Any, {"svg.hashsalt": "owlt"})]):
-        figure.savefig(path, metadata=metadata[path.suffix[1:]])
+    with matplotlib.style.context(STYLE_NAME):
+        write_figure(figure, path, path.suffix[1:], "owlt")
 
 
 def _panel(

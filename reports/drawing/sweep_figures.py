@@ -28,6 +28,7 @@ from owlt.reports.drawing.boxes import (
     theory_handles,
 )
 from owlt.reports.drawing.lines import draw_lines
+from owlt.reports.drawing.output import write_figure
 from owlt.reports.drawing.scales import apply_scale, scales_of, shown_metrics
 from owlt.reports.looks import MUTED, RULE, STYLE, Looks
 
@@ -65,11 +66,9 @@ def draw(figure: Figure, series: dict[str, int], bounds: Bounds = MappingProxyTy
 def save(canvas: Canvas, directory: Path, name: str, with_pdf: bool = False) -> None:
     """Write NAME.svg, and NAME.pdf, which takes longer than drawing, without dates and with ids that depend only on the
     name. Raises OSError."""
-    with matplotlib.rc_context(STYLE | {"svg.hashsalt": name}):
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        canvas.savefig(directory / f"{name}.svg", metadata=nothing)
-        if with_pdf:
-            canvas.savefig(directory / f"{name}.pdf", metadata={"CreationDate": None, "Creator": "owlt"})
+    with matplotlib.rc_context(STYLE):
+        for file_format in ("svg", "pdf") if with_pdf else ("svg",):
+            write_figure(canvas, directory / f"{name}.{file_format}", file_format, name)
 
 
 def _frame(figure: Figure, handles: list[Line2D]) -> tuple[Canvas, list[list[Axes]]]:

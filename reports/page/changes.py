@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from io import StringIO
 from math import ceil
 from typing import Any
 
@@ -18,7 +17,7 @@ from owlt.reports.answer.change_outcome import NightsCompared, TwoCompared
 from owlt.reports.answer.change_tests import Series
 from owlt.reports.answer.changes import Change, Relation
 from owlt.reports.comparison.cells import Criterion, Point
-from owlt.reports.drawing.inline import inlined
+from owlt.reports.drawing.output import inlined, svg_of
 from owlt.reports.drawing.scales import apply_scale, scale_for
 from owlt.reports.looks import ALARM, INK, MUTED, PAPER, RULE, SERIES, STYLE
 from owlt.reports.rendering import new_environment
@@ -70,7 +69,7 @@ def ratios_figure(changes: Sequence[Change], criterion: Criterion, place: PointT
         _ratio_scale(axes, drawn)
         axes.set_xlabel(f"{criterion.title}, after over before ({better}: better)")
         _plain(axes, "x")
-    return _svg(figure)
+    return svg_of(figure, "changes")
 
 
 def nights_figure(series: Sequence[Series], criterion: Criterion, place: PointText, labels: Sequence[str]) -> str:
@@ -91,7 +90,7 @@ def nights_figure(series: Sequence[Series], criterion: Criterion, place: PointTe
             )
             _draw_nights(axes, each, criterion, labels)
             axes.set_title(f"{each.implementation}\n{place(each.point)}", loc="left", fontsize=8)
-    return _svg(figure)
+    return svg_of(figure, "changes")
 
 
 def _draw_nights(axes: Axes, series: Series, criterion: Criterion, labels: Sequence[str]) -> None:
@@ -129,13 +128,6 @@ def _plain(axes: Axes, grid: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis=grid, color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
-
-
-def _svg(figure: Figure) -> str:
-    text = StringIO()
-    with matplotlib.rc_context(STYLE | {"svg.hashsalt": "changes"}):
-        figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return text.getvalue()
 
 
 MOST_IN_ALT = 12

@@ -17,8 +17,8 @@ from owlt.reports.comparison.expectations import Comparison
 from owlt.reports.comparison.metrics import FURTHER, METRICS
 from owlt.reports.comparison.panels import Figure
 from owlt.reports.drawing.boxes import Bounds, bounds_of
-from owlt.reports.drawing.inline import inlined
 from owlt.reports.drawing.kept import KeptFigures, Share, digest_of_drawing
+from owlt.reports.drawing.output import inlined
 from owlt.reports.drawing.sweep_figures import draw, save
 from owlt.reports.looks import NAMED, SERIES, Looks
 from owlt.reports.page.parts import SCRIPT, script

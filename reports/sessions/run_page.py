@@ -23,7 +23,7 @@ from owlt.captures.inspection.tables import Table, trace_rows, write_table
 from owlt.captures.inspection.traces import Traces
 from owlt.captures.protocols.ladder import ending
 from owlt.captures.protocols.messages import Message, message_bytes, message_counts
-from owlt.reports.drawing.channel import save_channel
+from owlt.reports.drawing.output import save_drawing
 from owlt.reports.rendering import new_environment
 from owlt.reports.replacing import replaced_files
 from owlt.reports.sessions.explanation import cause_text, explanation_json, headline, share_rows
@@ -186,13 +186,13 @@ def _run_figures(title: str, inspection: Inspection, directory: Path) -> dict[st
     """Draw traces.svg and ladder.svg, if there is anything to draw. Returns their captions by name."""
     captions = {}
     if inspection.summary.str_sent or inspection.summary.rts_sent:
-        save_channel(draw_traces(inspection.traces, title), directory / "traces.svg")
+        save_drawing(draw_traces(inspection.traces, title), directory / "traces.svg")
         captions["traces"] = "Throughput, offset and acknowledgements, delay and queue over time."
     if steps := ending(inspection.rungs):
-        save_channel(draw_ladder(steps, title, inspection.rungs[0].left_ns), directory / "ladder.svg")
+        save_drawing(draw_ladder(steps, title, inspection.rungs[0].left_ns), directory / "ladder.svg")
         captions["ladder"] = "The end of the session: from the last new data to the last packet."
     if inspection.path is not None:
-        save_channel(draw_waterfall(inspection.path, title), directory / "time.svg")
+        save_drawing(draw_waterfall(inspection.path, title), directory / "time.svg")
         captions["time"] = "The critical path of the session: what it waited for at each moment."
     return captions
 
@@ -230,7 +230,7 @@ def _one_side_figures(title: str, side: OneSide, traces: Traces, directory: Path
     """Draw traces.svg, if there is anything to draw. Returns its caption by name."""
     if not (side.str_packets or side.rts_packets):
         return {}
-    save_channel(draw_traces(traces, f"{title}, at the {side.seen_at}'s port"), directory / "traces.svg")
+    save_drawing(draw_traces(traces, f"{title}, at the {side.seen_at}'s port"), directory / "traces.svg")
     return {"traces": f"Throughput, offset and acknowledgements over time, as captured at the {side.seen_at}'s port."}
 
 

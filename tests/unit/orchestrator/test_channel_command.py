@@ -167,7 +167,7 @@ def test_a_channel_is_drawn_the_same_each_time(tmp_path: Path) -> None:
 
 
 def test_a_figure_of_an_unknown_kind_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    assert "expected one of .svg, .pdf, .png" in refusal("channel", "show", "geo", "--out", "figure.jpg")
+    assert "expected one of .pdf, .svg, .png" in refusal("channel", "show", "geo", "--out", "figure.jpg")
     assert not list(tmp_path.iterdir())
 
 

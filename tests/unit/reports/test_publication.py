@@ -22,7 +22,8 @@ from owlt.captures.inspection.critical_path import KINDS as KINDS_OF_TIME
 from owlt.captures.inspection.critical_path import Kind
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
-from owlt.reports.drawing.paper_figure import SUFFIXES, draw_figure, save_figure
+from owlt.reports.drawing.output import FORMATS
+from owlt.reports.drawing.paper_figure import draw_figure, save_figure
 from owlt.reports.drawing.specification import (
     KINDS,
     NAMES,
@@ -249,7 +250,7 @@ def test_a_bar_says_how_many_of_its_runs_have_a_time(rows: list[Row]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "suffix"), [*(("box", suffix) for suffix in SUFFIXES), *((kind, "svg") for kind in KINDS[1:])]
+    ("kind", "suffix"), [*(("box", suffix) for suffix in FORMATS), *((kind, "svg") for kind in KINDS[1:])]
 )
 def test_the_same_rows_are_the_same_bytes(rows: list[Row], tmp_path: Path, kind: str, suffix: str) -> None:
     for name in ("one", "other"):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from owlt.captures.inspection.offsets import Acknowledgements, FileData
 from owlt.captures.inspection.traces import Delays, Traces, Way
 from owlt.captures.matches.bottleneck import Link, Queue
-from owlt.reports.drawing.inline import inlined
+from owlt.reports.drawing.output import inlined
 from owlt.reports.drawing.sweep_figures import save
 from owlt.reports.results.channels import ChannelChanges
 from owlt.reports.sessions.trace_axis import Period, drawn_periods, stepped, thinned_dots

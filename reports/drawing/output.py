@@ -1,13 +1,53 @@
-"""A drawn figure as part of the page: its colours become the page's, its points are links to their runs."""
+"""A drawn figure as a file, the same bytes every time, and as a part of a page, with the page's colours and links to the
+runs of its points.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from html import escape
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
 
 from owlt.reports.drawing.boxes import RUN_LINK
-from owlt.reports.looks import ALARM, INK, MUTED, PAPER, RULE, SERIES
+from owlt.reports.looks import ALARM, INK, MUTED, PAPER, RULE, SERIES, STYLE
+
+FORMATS = ("pdf", "svg", "png")
+_WITHOUT_DATES: Mapping[str, dict[str, Any]] = {
+    "pdf": {"CreationDate": None, "Creator": "owlt"},
+    "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+    "png": {"Software": None},
+}
+_DOTS_PER_INCH = 200
+
+
+def write_figure(
+    figure: Figure, target: Path | StringIO, file_format: str, salt: str, dots_per_inch: float | None = None
+) -> None:
+    """Write a figure in matplotlib's current style, in one of the FORMATS, without dates; the ids of an SVG depend only
+    on its content and the salt. `dots_per_inch`: None is that of the style. Raises OSError."""
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        figure.savefig(target, format=file_format, metadata=_WITHOUT_DATES[file_format], dpi=dots_per_inch)
+
+
+def save_drawing(figure: Figure, path: Path) -> None:
+    """Write a figure in the style of pages, in the format of the path's ending. Raises OSError."""
+    with matplotlib.rc_context(STYLE):
+        write_figure(figure, path, path.suffix[1:], path.stem, _DOTS_PER_INCH)
+
+
+def svg_of(figure: Figure, salt: str) -> str:
+    """The text of a figure's SVG file, in the style of pages."""
+    text = StringIO()
+    with matplotlib.rc_context(STYLE):
+        write_figure(figure, text, "svg", salt)
+    return text.getvalue()
+
 
 VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper", ALARM: "--alarm"} | {
     colour: f"--series-{number}" for number, colour in enumerate(SERIES)
