@@ -8,8 +8,8 @@ from typing import Any
 
 from owlt.inputs.axes import Axis
 from owlt.inputs.quantities import DELAY, DURATION, IP, NAME, PROBABILITY, RATE, SIZE, Quantity
-from owlt.results.record import duration_text as duration_text
-from owlt.results.record import size_text as size_text
+from owlt.results.permutation import duration_text as duration_text
+from owlt.results.permutation import size_text as size_text
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 

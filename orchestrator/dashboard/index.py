@@ -27,9 +27,10 @@ from owlt.reports.comparison.theory import BITS, least_transfer_s
 from owlt.reports.results.rows import Row
 from owlt.results.files import PLAN_NAME, ReportError
 from owlt.results.judgements import doubts_of
+from owlt.results.permutation import Permutation
 from owlt.results.plain_files import directories_in, is_plain, listed
 from owlt.results.plan import WrittenPlan, read_written_plan
-from owlt.results.record import Permutation, read_record
+from owlt.results.record import read_record
 from owlt.results.recorded_runs import RUNS, run_directory
 
 SHOWN_METRICS = (*METRICS[:2], TIME_TO_DELIVERY, *METRICS[2:])

@@ -40,7 +40,7 @@ from owlt.reports.page.certificates import verdict_words
 from owlt.reports.results.load import Channel
 from owlt.reports.units import axis_text, number_text, tick_text
 from owlt.results.certificates import certificate_or_problem
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 
 ANNOUNCED_PERCENT = 10
 

@@ -21,7 +21,7 @@ from owlt.agents.contract.implementation import Clock, Implementation
 from owlt.inputs.axes import base_name
 from owlt.inputs.quantities import format_size
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
-from owlt.results.record import FASTEST_BPS
+from owlt.results.permutation import FASTEST_BPS
 
 GUEST_BOOT_WALL_S = 1.5
 """On a clock on which guests are booted; on the exact clock they are copied, which RUN_WALL_S includes."""

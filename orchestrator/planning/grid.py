@@ -24,7 +24,7 @@ from owlt.inputs.mistake import Mistake, Place, got
 from owlt.inputs.rules import REFERENCES, AxisValues
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import SweepMistake, did_you_mean
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 
 Point = dict[str, Any]
 """A value for each axis; rate, delay and packet error rate only if the sweep gives them."""

@@ -41,12 +41,12 @@ from owlt.orchestrator.planning.run_channel import (
 )
 from owlt.orchestrator.planning.seeds import certification_seed, guest_seed, link_seed, order_seed, run_seed
 from owlt.results.files import PLAN_NAME
+from owlt.results.permutation import Permutation
 from owlt.results.plain_files import read_json
 from owlt.results.plan import Batch as Batch
 from owlt.results.plan import PlanChange as PlanChange
 from owlt.results.plan import PlanFile
 from owlt.results.plan import Run as Run
-from owlt.results.record import Permutation
 from owlt.results.upgrades import MOST_PLAN_BYTES, PLAN_STEPS, NewerVersion, upgraded
 
 

@@ -18,7 +18,8 @@ from owlt.inputs.mistake import Invalid, Mistake, got
 from owlt.inputs.quantities import parse_share
 from owlt.inputs.sweep import MOST_LOOKS
 from owlt.orchestrator.planning.plan import Plan, Run, read_plan
-from owlt.results.record import SUMMARY, Permutation, Signature, signature
+from owlt.results.permutation import Permutation
+from owlt.results.record import SUMMARY, Signature, signature
 from owlt.results.recorded_runs import RUNS, read_recorded, results_root
 
 if TYPE_CHECKING:  # scipy takes most of a second, and only what plans repetitions needs it

@@ -20,7 +20,7 @@ from owlt.inputs.mistake import Mistake
 from owlt.inputs.sweep import Sweep
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.errors import ProfileError
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 
 
 def channel_at(point: Permutation, sweep: Sweep, profile: ChannelSpec | None) -> ChannelSpec:

@@ -25,8 +25,9 @@ from owlt.orchestrator.planning.repetitions import due_runs
 from owlt.orchestrator.planning.stored_plan import differences, without_presentation, write_plan
 from owlt.orchestrator.sweep.merging import copy_file, link_or_copy
 from owlt.results.files import CERTIFICATES
+from owlt.results.permutation import Permutation
 from owlt.results.plain_files import files_in, is_plain_directory, make_directory, move, remove_tree, write_whole
-from owlt.results.record import RECORD_NAME, Permutation, RunRecord, write_record
+from owlt.results.record import RECORD_NAME, RunRecord, write_record
 from owlt.results.recorded_runs import RUNS, read_recorded, run_directory
 from owlt.results.upgrades import SOURCES_NAME
 

@@ -28,7 +28,7 @@ from owlt.orchestrator.planning.estimate import (
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.repetitions import DueRuns, Repeating
 from owlt.orchestrator.planning.selection import Selection
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 from owlt.results.recorded_runs import read_recorded
 
 RUN_BYTES = 60_000

@@ -29,8 +29,9 @@ from owlt.results.files import CERTIFICATES, JOURNAL_NAME, PLAN_NAME
 from owlt.results.judgements import doubts_of
 from owlt.results.lock import LockState, lock_state
 from owlt.results.operator import paused_since_s
+from owlt.results.permutation import Permutation
 from owlt.results.plain_files import open_plain
-from owlt.results.record import RECORD_NAME, SUMMARY, Permutation, RunRecord, Signature, read_record, signature
+from owlt.results.record import RECORD_NAME, SUMMARY, RunRecord, Signature, read_record, signature
 from owlt.results.recorded_runs import RUNS, run_directory
 
 LATEST_RUNS = 200

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue, model_validator
 from owlt.agents.contract.implementation import Implementation
 from owlt.inputs.sweep import Sweep
 from owlt.results.files import WrittenChannel, stating_problems_of
+from owlt.results.permutation import Permutation
 from owlt.results.plain_files import FileName, read_json
-from owlt.results.record import Permutation
 from owlt.results.upgrades import MOST_PLAN_BYTES, PLAN_STEPS, upgraded
 
 Channel = TypeVar("Channel")

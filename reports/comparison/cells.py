@@ -30,7 +30,8 @@ from owlt.reports.results.columns import has_chance
 from owlt.reports.results.load import Results
 from owlt.reports.results.rows import Row
 from owlt.results.judgements import COMPLETED, Delivery, delivery_of
-from owlt.results.record import Outcome, Permutation
+from owlt.results.permutation import Permutation
+from owlt.results.record import Outcome
 
 
 class Point(NamedTuple):

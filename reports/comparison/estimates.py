@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 from owlt.reports.comparison.metrics import Metric
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 
 CONFIDENCE = 0.95
 LEAST_EXACT = 6

@@ -12,7 +12,7 @@ from owlt.inputs.axes import AXES, OF_THE_LINK, Axis, conditions_of, fields_of
 from owlt.reports.results.channels import channel_head, rates_text
 from owlt.reports.results.load import Results
 from owlt.reports.units import axis_text, delay_text, listed, named_axis_text, rate_text
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from owlt.reports.comparison.estimates import CONFIDENCE, SEED, levels, median_i
 from owlt.reports.results.columns import has_chance
 from owlt.reports.results.load import Results, Run, load_results, repetition_goodput
 from owlt.reports.results.rows import Row
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 
 Reason = Literal["open", "narrow", "decided", "identical", "bound", "undelivered"]
 REASONS: dict[Reason, str] = {

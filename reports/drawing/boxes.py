@@ -17,7 +17,7 @@ from matplotlib.transforms import IdentityTransform
 from owlt.reports.comparison.estimates import FEW, Box, BoxNumbers
 from owlt.reports.comparison.panels import Figure
 from owlt.reports.looks import ALARM, INK, MUTED, PAPER, RULE, Looks
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 
 RUN_LINK = "../index.html#run-"
 """The link of a point: the run's row in the page. Followed by the run id."""

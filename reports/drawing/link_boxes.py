@@ -23,7 +23,7 @@ from owlt.reports.comparison.metrics import Metric
 from owlt.reports.drawing.boxes import THEORY_METRIC
 from owlt.reports.drawing.scales import Scale, kind_for, places_on, scale_for, ticks_of
 from owlt.reports.units import listed, tick_text
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 
 ALONG = "packet_error_rate"
 """The dimension whose values are one below the other, if the lines are not too many."""

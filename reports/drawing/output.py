@@ -1,6 +1,4 @@
-"""A drawn figure as a file, the same bytes every time, and as a part of a page, with the page's colours and links to the
-runs of its points.
-"""
+"""A drawn figure as a file, the same bytes every time, and as a part of a page, in its colours and with its links."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from owlt.reports.looks import NAMED, SERIES, Looks
 from owlt.reports.page.parts import SCRIPT, script
 from owlt.reports.results.load import Results, Run
 from owlt.reports.sessions.session_figures import SessionFigure
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 
 MOST_INLINE_BYTES = 1_500_000
 """If the figures are larger together, none is inline: a browser loads each when it is scrolled into view, and the page

@@ -21,7 +21,8 @@ from owlt.reports.results.channels import channel_head
 from owlt.reports.results.load import Results, Run
 from owlt.reports.results.rows import TcpRun, tcp_of
 from owlt.reports.units import axis_text, probability_text, tick_text
-from owlt.results.record import Outcome, Permutation
+from owlt.results.permutation import Permutation
+from owlt.results.record import Outcome
 
 PAGE_LETTERS = 150
 """The width of the page."""

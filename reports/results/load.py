@@ -40,10 +40,11 @@ from owlt.results.files import (
 )
 from owlt.results.judgements import ABORTED, COMPLETED, Delivery, by_delivery, doubts_about_files, reasons_for_doubt
 from owlt.results.operator import read_note
+from owlt.results.permutation import Permutation
 from owlt.results.plain_files import directories_in, is_plain, is_plain_directory, names_in, read_plain
 from owlt.results.plan import Run as PlanRun
 from owlt.results.plan import WrittenPlan, read_written_plan
-from owlt.results.record import RECORD_NAME, Permutation, RunRecord
+from owlt.results.record import RECORD_NAME, RunRecord
 from owlt.results.recorded_runs import RUNS
 from owlt.results.upgrades import SOURCES_NAME
 

@@ -9,7 +9,7 @@ from owlt.inputs.quantities import DELAY, DURATION, IP, NAME, PROBABILITY, RATE,
 from owlt.inputs.sweep import Sweep
 from owlt.reports.comparison.cells import Point
 from owlt.reports.units import axis_text
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 
 
 def test_a_point_of_the_grid_has_a_field_for_each_axis_in_the_same_order() -> None:

@@ -10,7 +10,7 @@ from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.catalogue import resolve
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 
 BASE = """\
 name: x

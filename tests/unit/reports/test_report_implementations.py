@@ -20,7 +20,7 @@ from owlt.reports.page.implementations import (
 )
 from owlt.reports.results.load import load_results
 from owlt.results.judgements import known_failure
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 from tests.unit.reports.conftest import change_record, few, page_text, plan_of, sweep, write_results
 
 RUN = "cfdp_1MB_10Mbps_25ms_per0_r1"

@@ -22,7 +22,7 @@ from owlt.reports.drawing.sweep_figures import draw
 from owlt.reports.page.figure_files import bounds_by_permutation
 from owlt.reports.results.load import Results, load_results
 from owlt.reports.results.rows import run_rows
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 from tests.unit.reports.conftest import few, named, sweep, write_results
 
 

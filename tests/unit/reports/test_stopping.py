@@ -18,7 +18,7 @@ from owlt.reports.results.columns import DIRECTIONS, has_chance
 from owlt.reports.results.load import load_results
 from owlt.reports.results.rows import link_cells
 from owlt.results.files import FAILURE_NAME
-from owlt.results.record import Permutation
+from owlt.results.permutation import Permutation
 from tests.unit.reports.conftest import UNSUMMARISED, few, page_text, write_results
 
 RULE = Adaptive(at_least=3, at_most=8, until_interval_percent=10)

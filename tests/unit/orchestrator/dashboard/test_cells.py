@@ -28,8 +28,9 @@ from owlt.orchestrator.dashboard.sweep_content import (
 )
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.sweep.state import RunState
+from owlt.results.permutation import Permutation
 from owlt.results.plan import WrittenPlan, read_written_plan
-from owlt.results.record import Outcome, Permutation
+from owlt.results.record import Outcome
 from tests.unit.reports.conftest import plan_of, sweep
 
 POINT = Permutation(
