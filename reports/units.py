@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 from owlt.inputs.axes import Axis
@@ -15,28 +14,6 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Units = tuple[tuple[str, float, float], ...]
 """The largest first: a unit, its size in the base unit, and the least value in the base unit that is written in it."""
-
-_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
-_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6}
-_BPS = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9, "Tbit/s": 10**12}
-
-
-def written_delay_ns(text: str) -> int:
-    """A delay as written in files, "1.25 s", in ns."""
-    number, unit = text.split()
-    return int(Decimal(number) * _NS[unit])
-
-
-def written_rate_bps(text: str) -> float:
-    """A rate as written in files, "10 Mbit/s", in bit/s."""
-    number, unit = text.split()
-    return float(Decimal(number) * _BPS[unit])
-
-
-def written_size_bytes(text: str) -> int:
-    """A size as written in files, "24 B", in bytes."""
-    number, unit = text.split()
-    return int(Decimal(number) * _BYTES[unit])
 
 
 def unit_for(units: Units, value: float) -> tuple[str, float]:

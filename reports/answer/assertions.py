@@ -11,6 +11,7 @@ import numpy as np
 
 from owlt.inputs.axes import AXES, Axis, matches, selected
 from owlt.inputs.axes import Interval as AxisInterval
+from owlt.inputs.quantities import parse_rate_bps, parse_size_bytes
 from owlt.reports.comparison.cells import Cell, Point, Sample
 from owlt.reports.comparison.estimates import Interval, median_interval
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, Metric
@@ -25,8 +26,6 @@ from owlt.reports.units import (
     probability_text,
     rate_text,
     size_text,
-    written_rate_bps,
-    written_size_bytes,
 )
 
 Statistic = Literal["median", "mean", "minimum", "maximum"]
@@ -126,7 +125,7 @@ _METRICS = {metric.slug.replace("-", "_"): metric for metric in METRICS + FURTHE
 def _number(written: float | str) -> float:
     if not isinstance(written, str):
         return float(written)
-    return written_rate_bps(written) if written.endswith("bit/s") else float(written_size_bytes(written))
+    return parse_rate_bps(written) if written.endswith("bit/s") else float(parse_size_bytes(written))
 
 
 def _reference(name: str | None) -> str:

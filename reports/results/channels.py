@@ -10,14 +10,12 @@ from typing import Any
 from owlt.captures.matches.bottleneck import Link
 from owlt.emulator.channel.impairment import Impairment
 from owlt.emulator.channel.link import impairments, key_of
+from owlt.inputs.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
 from owlt.reports.units import (
     delay_text,
     moment_text,
     probability_text,
     rate_text,
-    written_delay_ns,
-    written_rate_bps,
-    written_size_bytes,
 )
 from owlt.results.files import Step, WrittenChannel
 
@@ -117,12 +115,12 @@ def _states(channel: WrittenChannel, length_s: float) -> Iterator[tuple[float, b
     """From the start of the timeline on, at each step: its time in s, and whether the channel is down in a direction
     from then on, and before."""
     assert channel.timeline is not None
-    loop_s = written_delay_ns(channel.timeline.loop_after) / 1e9 if channel.timeline.loop_after else inf
+    loop_s = parse_delay_ns(channel.timeline.loop_after) / 1e9 if channel.timeline.loop_after else inf
     begin_s, was_down = 0.0, False
     while begin_s <= length_s:
         up = {way: bool(link.get("up", True)) for way, link in (("→", channel.forward), ("←", channel.reverse))}
         for step in (Step(at="0 ns"), *channel.timeline.steps):
-            at_s = written_delay_ns(step.at) / 1e9
+            at_s = parse_delay_ns(step.at) / 1e9
             if begin_s + at_s > length_s:
                 return
             up |= {way: bool(link["up"]) for way, link in (("→", step.forward), ("←", step.reverse)) if "up" in link}
@@ -137,7 +135,7 @@ def outage_words(channel: WrittenChannel) -> str:
     if channel.timeline is None:
         return ""
     last = channel.timeline.loop_after or channel.timeline.steps[-1].at
-    end_s = written_delay_ns(last) / 1e9 - (1e-9 if channel.timeline.loop_after else 0)
+    end_s = parse_delay_ns(last) / 1e9 - (1e-9 if channel.timeline.loop_after else 0)
     found = changes_during(channel, 0.0, end_s).outages
     moments = [[moment_text(round(each * 1e6) * 1000) for each in outage] for outage in found[:MOST_OUTAGES]]
     texts = [" to ".join(outage) for outage in moments]
@@ -156,7 +154,7 @@ def _changes(link: Mapping[str, Any]) -> str:
 
 def _rate(link: Mapping[str, Any]) -> str:
     written = link.get("rate", "unlimited")
-    return rate_text(None if written in ("unlimited", "none") else written_rate_bps(written))
+    return rate_text(None if written in ("unlimited", "none") else parse_rate_bps(written))
 
 
 def _delay(link: Mapping[str, Any]) -> str:
@@ -164,11 +162,11 @@ def _delay(link: Mapping[str, Any]) -> str:
 
 
 def _written_delay(text: str) -> str:
-    return delay_text(written_delay_ns(text))
+    return delay_text(parse_delay_ns(text))
 
 
 def _moment(text: str) -> str:
-    return moment_text(written_delay_ns(text))
+    return moment_text(parse_delay_ns(text))
 
 
 def _pattern(pattern: Mapping[str, Any]) -> str:
@@ -226,7 +224,7 @@ def link_of(channel: WrittenChannel, way: str) -> Link | None:
     if any(fault.get("direction") == way and fault.get("action") != "drop" for fault in channel.faults):
         return None
     return Link(
-        written_delay_ns(written.get("delay", "0 s")),
-        written_rate_bps(rate),
-        written_size_bytes(written.get("overhead", "0 B")),
+        parse_delay_ns(written.get("delay", "0 s")),
+        parse_rate_bps(rate),
+        parse_size_bytes(written.get("overhead", "0 B")),
     )

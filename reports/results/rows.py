@@ -23,6 +23,7 @@ from owlt.captures.inspection.time_account import TimeAccount
 from owlt.captures.protocols.view import ProtocolView
 from owlt.emulator.channel.link import LinkSpec, impairments, key_of
 from owlt.inputs.axes import AXES
+from owlt.inputs.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
 from owlt.reports.results.columns import (
     COLUMNS,
     COUNTERS,
@@ -36,7 +37,6 @@ from owlt.reports.results.columns import (
     time_column,
 )
 from owlt.reports.results.load import Results, Run
-from owlt.reports.units import written_delay_ns, written_rate_bps, written_size_bytes
 from owlt.results.files import WrittenChannel
 from owlt.results.judgements import known_failure
 from owlt.results.plan import Run as PlanRun
@@ -193,9 +193,9 @@ def _cell(link: Mapping[str, Any], field: str) -> Any:
 
 
 _PARSED: dict[str, Callable[[str], Any]] = {
-    "time": written_delay_ns,
-    "rate": written_rate_bps,
-    "size": written_size_bytes,
+    "time": parse_delay_ns,
+    "rate": parse_rate_bps,
+    "size": parse_size_bytes,
 }
 """The functions that make the cell of a written quantity."""
 
@@ -240,7 +240,7 @@ def _of_tcp(run: Run) -> Row:
 
 
 def _delay_ns(link: Mapping[str, Any]) -> int:
-    return written_delay_ns(link.get("delay", "0 ns"))
+    return parse_delay_ns(link.get("delay", "0 ns"))
 
 
 def _timeline(channel: WrittenChannel) -> str | None:

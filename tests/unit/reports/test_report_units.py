@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.inputs.quantities import format_delay, format_rate
 from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.units import (
     delay_text,
@@ -16,8 +15,6 @@ from owlt.reports.units import (
     rate_text,
     size_text,
     tick_text,
-    written_delay_ns,
-    written_rate_bps,
 )
 
 
@@ -95,16 +92,6 @@ def test_a_number_on_an_axis_is_short(value: float, text: str) -> None:
 )
 def test_a_moment_is_in_hours_minutes_and_seconds(time_ns: int, text: str) -> None:
     assert moment_text(time_ns) == text
-
-
-@pytest.mark.parametrize("delay_ns", [0, 1, 1_500, 25_000_000, 1_250_000_000, 600 * 10**9])
-def test_a_delay_is_read_as_the_emulator_writes_it(delay_ns: int) -> None:
-    assert written_delay_ns(format_delay(delay_ns)) == delay_ns
-
-
-@pytest.mark.parametrize("rate_bps", [8.0, 8e3, 2.5e6, 1e9, 1e12])
-def test_a_rate_is_read_as_the_emulator_writes_it(rate_bps: float) -> None:
-    assert written_rate_bps(format_rate(rate_bps)) == rate_bps
 
 
 @pytest.mark.parametrize(
