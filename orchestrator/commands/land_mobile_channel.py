@@ -46,6 +46,8 @@ class HarqRequest:
     again_ns: int
     step_ns: int
     """The duration of a step of the channel; a multiple of `again_ns`."""
+    coherence_ns: int | None
+    """How long packets share a fade that is drawn from the averages; None: each packet has its own."""
     in_order: bool
     seed: int
     seconds: float
@@ -63,23 +65,31 @@ def land_mobile_channel(request: HarqRequest, base: ChannelProfile | None) -> Co
     snr_db = snr_series_db(request.mean_snr_db, count, sample_s, request.speed_m_per_s, request.seed)
     shares = attempt_shares(snr_db, request.table, SAMPLES_PER_ATTEMPT)
     by_step = shares[: steps * per_step].reshape(steps, per_step, -1).mean(axis=1)
-    moments: Values = numpy.arange(steps, dtype=numpy.float64) * sample_s * per_step
+    title = f"Land-mobile satellite link with HARQ at a mean SNR of {request.mean_snr_db:g} dB"
+    return _stepped_channel(request, base, by_step, request.step_ns, title, "")
+
+
+def _stepped_channel(
+    request: HarqRequest, base: ChannelProfile | None, by_step: Values, step_ns: int, title: str, shares: str
+) -> ComputedChannel:
+    """The channel with these shares of attempts and losses (columns) in each step (rows); `shares` describes them."""
+    moments: Values = numpy.arange(len(by_step), dtype=numpy.float64) * step_ns / 1e9
     bases = _base_links(request, base, moments)
     success = float(1 - by_step[:, -1].mean())
     facts = {
-        "steps_s": sample_s * per_step,
+        "steps_s": step_ns / 1e9,
         "success": success,
         "attempts": [float(share) for share in by_step[:, :-1].mean(axis=0)],
     }
-    title = f"Land-mobile satellite link with HARQ at a mean SNR of {request.mean_snr_db:g} dB"
-    source = _source(request, base, success, "")
     columns = ("forward.delay_us", "reverse.delay_us", "forward.jitter_table", "forward.packet_error_rate", "both.up")
     rows = _changes(moments, [_cells(request, *each) for each in zip(bases, by_step, strict=True)])
+    source = _source(request, base, success, shares)
     return ComputedChannel(title, source, _links(request, base), columns, rows, facts=facts)
 
 
 def average_channel(request: HarqRequest, base: ChannelProfile | None) -> ComputedChannel:
-    """Compute a channel that has, at every moment, the shares of attempts and losses of the series as a whole.
+    """Compute a channel that has, at every moment, the shares of attempts and losses of the series as a whole; with
+    `coherence_ns`, as fades that packets share.
 
     Packets that enter so late that an attempt would be after the end of the series are left out.
     """
@@ -90,6 +100,8 @@ def average_channel(request: HarqRequest, base: ChannelProfile | None) -> Comput
         raise OwltError(Mistake.of("--hours", problem, expected))
     snr_db = snr_series_db(request.mean_snr_db, count, sample_s, request.speed_m_per_s, request.seed)
     shares = attempt_shares(snr_db, request.table, SAMPLES_PER_ATTEMPT).mean(axis=0)
+    if request.coherence_ns is not None:
+        return _fading_channel(request, base, shares, request.coherence_ns)
     links = _links(request, base)
     changes_later = base is not None and base.channel.timeline is not None
     steps = int(request.seconds * 1e9 / request.step_ns) if changes_later else 1
@@ -108,6 +120,23 @@ def average_channel(request: HarqRequest, base: ChannelProfile | None) -> Comput
     columns = ("forward.delay_us", "reverse.delay_us", "both.up") if changes_later else ()
     rows = _changes(moments, [_base_cells(request, *each) for each in bases]) if changes_later else []
     return ComputedChannel(title, source, links, columns, rows, facts=facts)
+
+
+def _fading_channel(
+    request: HarqRequest, base: ChannelProfile | None, shares: Values, coherence_ns: int
+) -> ComputedChannel:
+    """A channel of fades: in each, all packets need the same number of attempts, or are lost. There are as many of each
+    kind as the shares say, in random order."""
+    count = int(request.seconds * 1e9 / coherence_ns)
+    _require_steps(request, count)
+    kinds = numpy.array(delay_table(numpy.append(shares, 0.0), count))
+    order = numpy.random.default_rng((request.seed, 1)).permutation(count)
+    fades = numpy.eye(len(shares))[kinds[order]]
+    title = (
+        f"Satellite link with HARQ at a mean SNR of {request.mean_snr_db:g} dB, fades of {format_delay(coherence_ns)}"
+    )
+    text = f"averaged, and drawn for each {format_delay(coherence_ns)}; "
+    return _stepped_channel(request, base, fades, coherence_ns, title, text)
 
 
 def read_success_table(path: Path) -> SuccessTable:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LEAST_ERROR_RATE = 1e-12
 MOST_EBN0_DB = 100.0
+LEAST_COHERENCE_NS = 1_000_000
 LEAST_FRAME_BYTES = 32
 
 
@@ -86,7 +87,8 @@ class LandMobile:
     Its forward link has type II HARQ.
 
     The fading is that of trees (Perez-Fontan's three-state model, S band). --base adds a channel of 'owlt channel leo'.
-    With --average, attempts are drawn for each packet independently, as if fading were fast against the packet rate.
+    With --average, attempts are drawn for each packet independently, as if fading were fast against the packet rate, or
+    with --coherence for packets that follow each other closely.
     """
 
     snr: Annotated[float, typer.Option(metavar="DB", help="Mean signal-to-noise ratio in dB.")]
@@ -112,6 +114,14 @@ class LandMobile:
             "--average", help="Use the averages over --hours: the same shares of attempts and losses at every moment."
         ),
     ] = False
+    coherence: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="With --average: packets within this time share a fade, and need the same number of attempts; "
+            "default: each packet has its own.",
+        ),
+    ] = None
     in_order: Annotated[
         bool, typer.Option("--in-order", help="Packets wait for those before them; default: they overtake.")
     ] = False
@@ -140,12 +150,17 @@ class LandMobile:
         if step_ns < again_ns or step_ns % again_ns:
             expected = f"a multiple of --retransmission, {self.retransmission}"
             raise OwltError(Mistake.of("--step", f"got {self.step!r}", expected))
+        coherence_ns = round(parse_seconds("--coherence", self.coherence) * 1e9) if self.coherence else None
+        if coherence_ns is not None and not (self.average and coherence_ns >= LEAST_COHERENCE_NS):
+            problem = f"got {self.coherence!r}" if self.average else "got no --average"
+            raise OwltError(Mistake.of("--coherence", problem, "at least 1 ms, with --average"))
         request = HarqRequest(
             mean_snr_db=self.snr,
             speed_m_per_s=self.speed,
             first_ns=round(parse_seconds("--first-attempt", self.first_attempt) * 1e9),
             again_ns=again_ns,
             step_ns=step_ns,
+            coherence_ns=coherence_ns,
             in_order=self.in_order,
             seed=self.seed,
             seconds=self.hours * 3600,

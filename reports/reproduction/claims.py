@@ -179,6 +179,9 @@ class Reproduction(_Value):
     """Further sweeps, such as other settings: NAME.yaml."""
     if_installed: tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")], ...] = ()
     """Further sweeps of implementations that a user may have; a sweep is skipped where one of them is missing."""
+    controls: tuple[str, ...] = ()
+    """Those of the further sweeps whose runs only the table `controls` has, so that no other query has to exclude
+    them."""
     views: dict[str, str] = {}
     """Names for SQL queries that the others use, in their order."""
     packets_of: str = ""
@@ -196,6 +199,12 @@ class Reproduction(_Value):
         ids = [claim.id for claim in self.claims]
         if len(set(ids)) < len(ids):
             raise unexpected("a different id for each claim")
+        return self
+
+    @model_validator(mode="after")
+    def _check_controls(self) -> Self:
+        if not {*self.controls} <= {*self.also, *self.if_installed}:
+            raise unexpected("controls that are sweeps of also or if_installed")
         return self
 
 

@@ -66,7 +66,8 @@ class BadQuery(Exception):
 @contextmanager
 def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator[DuckDBPyConnection]:
     """A database with `all_runs` (every planned run of all results), `runs` (those of the repetition that is judged),
-    `good` (completed ones of these without doubts), `packets`, `packets_at_receiver`, `tcp_samples`,
+    `good` (completed ones of these without doubts), `controls` (the same of the control sweeps, which `runs` and `good`
+    do not have), `packets`, `packets_at_receiver`, `tcp_samples`,
     `quic_handshakes`, `accepted` (the bounds of each claim: `id`, `least`, `most`), and the views. Raises BadQuery, and
     ReportError if a capture or the samples that these need cannot be read.
 
@@ -82,7 +83,7 @@ def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator
     with duckdb.connect(config={"threads": 1}) as connection, TemporaryDirectory() as directory:
         write_table([row for each in results for row in each.rows], Path(directory))
         _load(connection, ALL_RUNS, Path(directory) / PARQUET_NAME)
-        _create_tables(connection)
+        _create_tables(connection, reproduction.controls)
         _refuse_access(connection)
         try:
             for each in results:
@@ -102,7 +103,7 @@ def database_of_files(directory: Path, reproduction: Reproduction) -> Iterator[D
     with duckdb.connect(config={"threads": 1}) as connection:
         try:
             _load(connection, ALL_RUNS, directory / f"{ALL_RUNS}.parquet")
-            _create_tables(connection)
+            _create_tables(connection, reproduction.controls)
             for name in TABLES:
                 connection.execute(f"INSERT INTO {name} FROM read_parquet('{directory / name}.parquet')")
             _refuse_access(connection)
@@ -131,14 +132,22 @@ def _load(connection: DuckDBPyConnection, name: str, path: Path) -> None:
     connection.execute(f"CREATE TABLE {name} AS FROM read_parquet('{path}')")
 
 
-def _create_tables(connection: DuckDBPyConnection) -> None:
+def _create_tables(connection: DuckDBPyConnection, controls: Sequence[str]) -> None:
     for name, columns in TABLES.items():
         connection.execute(f"CREATE TABLE {name} (sweep VARCHAR, run_id VARCHAR, {columns})")
     connection.execute("CREATE TABLE considered (repetition BIGINT)")
     connection.execute(
-        f"CREATE VIEW runs AS FROM {ALL_RUNS} WHERE repetition IN (FROM considered) OR NOT EXISTS (FROM considered)"
+        f"CREATE VIEW judged_runs AS SELECT *, {_is_control(controls)} AS is_control FROM {ALL_RUNS} "
+        "WHERE repetition IN (FROM considered) OR NOT EXISTS (FROM considered)"
     )
-    connection.execute("CREATE VIEW good AS FROM runs WHERE outcome = 'completed' AND suspect IS NULL")
+    connection.execute("CREATE VIEW runs AS SELECT * EXCLUDE is_control FROM judged_runs WHERE NOT is_control")
+    completed = "outcome = 'completed' AND suspect IS NULL"
+    connection.execute(f"CREATE VIEW good AS FROM runs WHERE {completed}")
+    connection.execute(f"CREATE VIEW controls AS FROM judged_runs WHERE is_control AND {completed}")
+
+
+def _is_control(controls: Sequence[str]) -> str:
+    return f"regexp_matches(sweep, '-({'|'.join(controls)})$')" if controls else "false"
 
 
 def _refuse_access(connection: DuckDBPyConnection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from owlt.orchestrator.profiles.catalogue import PROFILES
+from owlt.results.files import SAMPLES_NAME
 from tests.conftest import require_command
 from tests.system.sweeps import RECORDED, perform, records
 
@@ -130,3 +132,24 @@ def test_a_congestion_control_that_the_kernel_has_not_got_is_unsupported(variant
 
     assert record["outcome"] == "unsupported"
     assert "it has: reno bbr" in record["reason"]
+
+
+@pytest.fixture(scope="module")
+def thresholds(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
+    """Reno without a loss, with an initial slow start threshold of 20 segments and without one."""
+    directory = tmp_path_factory.mktemp("thresholds")
+    varied = {"congestion_control": "reno", "initial_ssthresh": ["", 20]}
+    changes = {"implementations": ["tcp"], "parameters": {"tcp": varied}, "certify": False}
+    done = perform(directory, directory / "results", **changes)
+    assert done.returncode == 0, done.stderr
+    return directory / "results"
+
+
+@pytest.mark.parametrize(("asked", "thresholds_segments"), [(20, {20}), ("", {None})])
+def test_slow_start_ends_at_the_initial_threshold_that_was_asked_for(
+    thresholds: Path, asked: object, thresholds_segments: set[int | None]
+) -> None:
+    with (run_with(thresholds, initial_ssthresh=asked) / SAMPLES_NAME).open() as samples:
+        rows = [row for row in csv.DictReader(samples) if row["state"] != "syn_sent"]
+
+    assert {int(row["ssthresh_segments"]) if row["ssthresh_segments"] else None for row in rows} == thresholds_segments

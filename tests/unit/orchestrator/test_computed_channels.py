@@ -177,6 +177,11 @@ def test_a_satellite_of_a_tle_is_found_by_its_name() -> None:
         (("land-mobile", "--snr", "7", "--attempts", "5"), "--attempts: got 5, expected 1 to 4"),
         (("land-mobile", "--snr", "7", "--step", "50 ms"), "--step: got '50 ms', expected a multiple of"),
         (("land-mobile", "--snr", "7", "--step", "10 ms"), "--step: got '10 ms', expected a multiple of"),
+        (("land-mobile", "--snr", "7", "--coherence", "20 ms"), "--coherence: got no --average, expected"),
+        (
+            ("land-mobile", "--snr", "7", "--average", "--coherence", "20 us"),
+            "--coherence: got '20 us', expected at least",
+        ),
         (("land-mobile", "--snr", "7", "--table", "none.csv"), "--table none.csv: no such file"),
         (("land-mobile", "--snr", "7", "--base", "cislunar", "--both", "rate=2"), "forward.rate: got 2, expected a"),
         (("land-mobile", "--snr", "7", "--base", "lunar-trace"), "lunar-trace changes more than delay and up"),
@@ -320,6 +325,29 @@ def test_channels_with_the_same_shares_at_every_moment_are_those_of_the_command(
     if variant == ["moving"]:  # whose first attempt is half a retransmission of its table
         assert shipped.forward.packet_error_rate == rounded
         assert table_of(shipped) == [0.5 + value for value in table_of(computed)]
+
+
+def test_the_channel_of_shared_fades_is_the_beginning_of_that_of_the_command() -> None:
+    channel("land-mobile", "--snr", "10", *MIXED, "--coherence", "20 ms", "--out", "fading.yaml")
+
+    shipped = trace_of(CHANNELS / "leo-harq-10-fading.csv")
+    assert trace_of(Path("fading.csv"))[: len(shipped)] == shipped
+
+
+def test_packets_that_share_a_fade_need_the_same_number_of_attempts_or_are_all_lost() -> None:
+    channel("land-mobile", "--snr", "7", *MIXED, "--coherence", "20 ms", "--out", "fading.yaml")
+
+    links = [state["forward"] for state in load_channel(Path("fading.yaml")).channel.states[1:]]
+    assert {len(set(link.jitter.table)) for link in links if link.jitter} == {1}
+    assert {link.packet_error_rate for link in links} == {0, 1}
+
+
+def test_shared_fades_have_the_shares_of_the_channel_that_is_the_same_at_every_moment() -> None:
+    mixed = channel("land-mobile", "--snr", "7", *MIXED, "--out", "mixed.yaml")
+    fading = channel("land-mobile", "--snr", "7", *MIXED, "--coherence", "20 ms", "--out", "fading.yaml")
+
+    assert fading["success"] == pytest.approx(mixed["success"], abs=1 / 30_600)
+    assert fading["attempts"] == pytest.approx(mixed["attempts"], abs=1 / 30_600)
 
 
 def test_another_seed_has_other_shares() -> None:

@@ -75,7 +75,7 @@ def test_the_sweeps_of_a_user_s_own_implementations_are_those_of_ion_and_hdtn() 
     sweeps = [sweep for path in reproductions() for _, sweep in optional_sweep_files(path)]
     names = {name.partition("+")[0] for sweep in sweeps for name in resolve(sweep).implementations}
 
-    assert names == {"ion-ltp", "hdtn-ltp"}
+    assert names == {"ion-acs", "ion-ltp", "hdtn-ltp"}
 
 
 SWEEP = """\

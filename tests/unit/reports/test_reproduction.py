@@ -219,6 +219,14 @@ def test_results_of_several_sweeps_are_put_together(demo: Path, reported: Path) 
     assert counted == sum(len(each.runs) + len(each.unrecorded) for each in both)
 
 
+def test_runs_of_controls_are_in_a_table_of_their_own(demo: Path) -> None:
+    with database([load_results(demo)], reproduction(also=["long"], controls=["long"])) as connection:
+        connection.execute("UPDATE all_runs SET sweep = 'demo-long' WHERE repetition = 1")
+        sweeps = [connection.execute(f"SELECT DISTINCT sweep FROM {name}").fetchall() for name in ("runs", "controls")]
+
+    assert sweeps == [[("demo",)], [("demo-long",)]]
+
+
 RUN = "cfdp_1MB_10Mbps_25ms_per0_r1"
 PACKETS_OF_RUN = reproduction(packets_of=f"run_id = '{RUN}'")
 
