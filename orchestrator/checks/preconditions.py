@@ -16,7 +16,6 @@ from typing import Any
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.agents.contract.placeholders import as_text
-from owlt.emulator.kernel.capabilities import NEEDED_FOR, missing_reasons
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.checks.doctor import missing_for, missing_for_rig
@@ -139,6 +138,8 @@ PROBE_LIMIT_S = 30.0
 
 def unsupported_channels(plan: Plan, capabilities: dict[str, Any], place: str) -> list[Mistake]:
     """What the kernel at a place does not have for the channels of the runs to launch, each with how to fix it."""
+    from owlt.emulator.kernel.capabilities import NEEDED_FOR, missing_reasons  # loads pyroute2
+
     channels = {
         run.permutation: run.channel_key
         for run in plan.runs

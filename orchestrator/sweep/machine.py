@@ -11,7 +11,6 @@ from typing import Protocol
 
 from owlt.captures.pool import processes
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.checks.lab_doctor import missing_in_lab
 from owlt.orchestrator.checks.preconditions import missing_for_plan, running_kernel_capabilities, unsupported_channels
 from owlt.orchestrator.kernel.kernel import find_kernel
 from owlt.orchestrator.planning.estimate import beyond_memory, disk_bytes, infeasible, machine_memory_bytes
@@ -113,6 +112,8 @@ class LabMachine:
 
     def missing(self, plan: Plan) -> list[Mistake]:
         """What the hosts are missing, and the emulator's kernel for the channels; each with how to fix it."""
+        from owlt.orchestrator.checks.lab_doctor import missing_in_lab  # loads paramiko
+
         return missing_in_lab(self._rig, plan, needed_bytes(plan))
 
     def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
