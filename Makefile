@@ -9,7 +9,7 @@ PART ?= all
 SECONDS ?= 600
 RESULTS ?= results/demo
 
-.PHONY: help announce setup demo test test-packages lint-and-unit unit programs system lab coverage lint lint-playbooks bench equality accuracy power validation third-party implementations-table fuzz clean
+.PHONY: help announce setup demo test test-packages tested-programs lint-and-unit unit programs system lab coverage lint lint-playbooks bench equality accuracy power validation third-party implementations-table fuzz clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,13 +21,20 @@ demo: announce setup  ## install what is needed, run the demo sweep, print the p
 announce:
 	@.ci/announce
 
-test: setup test-packages lint-and-unit programs system lab  ## run all tests, as CI does
+test: setup test-packages tested-programs  ## run all tests, as CI does
+	@# those of lab rigs, which wait most of their time, run beside all others and are printed at the end
+	@lab=$$(mktemp); $(MAKE) --no-print-directory lab >$$lab 2>&1 & \
+	$(MAKE) --no-print-directory lint-and-unit programs system; others=$$?; \
+	wait $$!; in_lab=$$?; cat $$lab; rm $$lab; exit $$((others || in_lab))
 
 lint-and-unit:  # side by side: mypy and ansible-lint use one core
 	@$(MAKE) --no-print-directory -j 2 lint unit
 
 test-packages:
 	@SUDO="$(SUDO)" owlt/debian-packages --tests
+
+tested-programs: setup
+	-@SUDO="$(SUDO)" $(BIN)/owlt third-party install licklider pycfdp normcast uftp ngtcp2 socat iperf3
 
 validation: setup  ## validate virtual time against real time and theory: make validation ARGUMENTS="--for '1 h'"
 	$(BIN)/python -m tests.validation $(ARGUMENTS)
@@ -49,8 +56,7 @@ unit: .venv/.made  ## unit tests: no root, no slow programs, under two minutes
 programs: .venv/.made  ## tests with real programs, no root: tshark reads captures, endpoints transfer over loopback
 	$(BIN)/python -m pytest tests/programs -n 2 --dist loadfile
 
-system: setup  ## tests in guests: real netem, real sshd, real implementations; four at a time, since many of them wait
-	-@SUDO="$(SUDO)" $(BIN)/owlt third-party install licklider pycfdp normcast uftp ngtcp2 socat iperf3
+system: tested-programs  ## tests in guests: real netem, real sshd, real implementations; four at a time, since many of them wait
 	$(BIN)/python -m pytest tests/system -n 4 --dist loadfile
 
 lab: setup  ## tests in namespaces of this machine's kernel, as root
