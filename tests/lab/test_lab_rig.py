@@ -92,8 +92,9 @@ def sweep_under_way(
         str(inventory or the_rack.inventory),
     ]
     command += ["--results", str(directory / "results"), "--no-report"]
+    env = {"OWLT_PATIENCE_S": "0"} | os.environ  # beside other work
     with subprocess.Popen(
-        command, cwd=PROJECT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ
+        command, cwd=PROJECT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env
     ) as process:
         try:
             wait_until(lambda: awaited in journal(directory), f"{awaited} in the journal")
