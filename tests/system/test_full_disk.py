@@ -8,8 +8,10 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,81 +53,77 @@ class Room:
         return self.run(f"({wait}; {then}) & {owlt}; status=$?; wait; exit $status")
 
 
-@pytest.fixture
-def room(tmp_path: Path, guest_kernel: object) -> Iterator[Room]:
+@contextmanager
+def made_room(directory: Path) -> Iterator[Room]:
     if os.geteuid() != 0:
         pytest.skip("mounting a tmpfs needs root")
-    directory = tmp_path / "room"
     directory.mkdir()
     mount = f"mount -t tmpfs -o size={SMALL} none {directory} && echo mounted && exec sleep 1000"
-    shell = subprocess.Popen(["unshare", "--mount", "sh", "-c", mount], stdout=subprocess.PIPE, text=True)
-    assert shell.stdout is not None
-    assert shell.stdout.readline() == "mounted\n"
-    yield Room(shell, directory)
-    shell.kill()
-    shell.wait()
-    shell.stdout.close()
+    with subprocess.Popen(["unshare", "--mount", "sh", "-c", mount], stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == "mounted\n"
+        yield Room(shell, directory)
+        shell.kill()
 
 
-def test_a_sweep_on_a_full_disk_ends_with_what_to_do_and_is_resumed_with_space(room: Room, tmp_path: Path) -> None:
-    sweep = sweep_file(tmp_path, **GRID)
+@dataclass(frozen=True)
+class Ends:
+    """How starts of a sweep ended, with the records after each: on a full disk, on a read-only one, with space."""
 
-    ended = room.sweep(sweep)
-
-    assert (ended.returncode, "no space left on its file system; all recorded runs are kept" in ended.stderr) == (
-        2,
-        True,
-    )
-    before = records(room.seen)
-    assert 0 < len(before) < 4
-    assert room.run(f"mount -o remount,size={LARGE} {room.directory}").returncode == 0
-
-    resumed = room.sweep(sweep)
-
-    assert resumed.returncode == 0, resumed.stderr
-    after = records(room.seen)
-    assert len(after) == 4
-    assert {run_id: after[run_id] for run_id in before} == before
+    full: subprocess.CompletedProcess[str]
+    announced: dict[str, Any]
+    after_full: dict[str, dict[str, Any]]
+    read_only: subprocess.CompletedProcess[str]
+    resumed: subprocess.CompletedProcess[str]
+    after_all: dict[str, dict[str, Any]]
 
 
-def test_a_read_only_directory_is_refused_with_the_reason_and_resumed_when_it_is_writable(
-    room: Room, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Iterator[Ends]:
     """A file system cannot become read-only while the journal is open, except after an error of its disk."""
+    directory = tmp_path_factory.mktemp("full")
+    sweep, announced = sweep_file(directory, **GRID), directory / "announced.json"
+    with made_room(directory / "room") as room:
+        full = room.sweep(sweep, options=f"--on-end 'cat >{announced}'")
+        after_full = records(room.seen)
+        assert room.run(f"mount -o remount,ro,size={LARGE} {room.directory}").returncode == 0
+        read_only = room.sweep(sweep)
+        assert room.run(f"mount -o remount,rw {room.directory}").returncode == 0
+        resumed = room.sweep(sweep)
+        yield Ends(full, json.loads(announced.read_text()), after_full, read_only, resumed, records(room.seen))
+
+
+def test_a_sweep_on_a_full_disk_ends_with_what_to_do(ends: Ends) -> None:
+    assert ends.full.returncode == 2
+    assert "no space left on its file system; all recorded runs are kept" in ends.full.stderr
+    assert 0 < len(ends.after_full) < 4
+
+
+def test_the_end_on_a_full_disk_is_announced(ends: Ends) -> None:
+    assert (ends.announced["exit_status"], "no space left" in ends.announced["summary"]) == (2, True)
+    assert 0 < ends.announced["counts"]["completed"] < 4
+
+
+def test_a_read_only_directory_is_refused_with_the_reason(ends: Ends) -> None:
+    assert ends.read_only.returncode == 2, ends.read_only.stderr
+    assert "Read-only file system" in ends.read_only.stderr
+    assert "Traceback" not in ends.read_only.stderr
+
+
+def test_a_sweep_is_resumed_when_its_disk_is_writable_and_has_space(ends: Ends) -> None:
+    assert ends.resumed.returncode == 0, ends.resumed.stderr
+    assert len(ends.after_all) == 4
+    assert {run_id: ends.after_all[run_id] for run_id in ends.after_full} == ends.after_full
+
+
+def test_a_directory_that_is_removed_ends_the_sweep_with_the_reason(tmp_path: Path, guest_kernel: object) -> None:
     sweep = sweep_file(tmp_path, **GRID)
-    room.sweep(sweep)
-    before = records(room.seen)
-    assert room.run(f"mount -o remount,ro,size={LARGE} {room.directory}").returncode == 0
+    with made_room(tmp_path / "room") as room:
+        room.run(f"mount -o remount,size={LARGE} {room.directory}")
 
-    refused = room.sweep(sweep)
+        ended = room.sweep(sweep, then=f"rm -rf {room.results}")
 
-    assert refused.returncode == 2, refused.stderr
-    assert "Read-only file system" in refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert room.run(f"mount -o remount,rw {room.directory}").returncode == 0
-    assert room.sweep(sweep).returncode == 0
-    after = records(room.seen)
-    assert ({run_id: after[run_id] for run_id in before}, len(after)) == (before, 4)
-
-
-def test_a_directory_that_is_removed_ends_the_sweep_with_the_reason(room: Room, tmp_path: Path) -> None:
-    sweep = sweep_file(tmp_path, **GRID)
-    room.run(f"mount -o remount,size={LARGE} {room.directory}")
-
-    ended = room.sweep(sweep, then=f"rm -rf {room.results}")
-
-    assert ended.returncode == 2, ended.stderr
-    assert "No such file or directory" in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert room.sweep(sweep).returncode == 0
-
-
-def test_the_end_on_a_full_disk_is_announced(room: Room, tmp_path: Path) -> None:
-    sweep = sweep_file(tmp_path, **GRID)
-    announced = tmp_path / "announced.json"
-
-    room.sweep(sweep, options=f"--on-end 'cat >{announced}'")
-
-    values = json.loads(announced.read_text())
-    assert (values["exit_status"], "no space left" in values["summary"]) == (2, True)
-    assert 0 < values["counts"]["completed"] < 4
+        assert ended.returncode == 2, ended.stderr
+        assert "No such file or directory" in ended.stderr
+        assert "Traceback" not in ended.stderr
+        assert room.sweep(sweep).returncode == 0
