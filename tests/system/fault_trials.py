@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 
+from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from tests.system.conftest import GUEST_PROJECT, PROJECT
 
 
@@ -43,6 +45,24 @@ def owlt(folder: Path, *words: str) -> tuple[int, Any]:
     )
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
+
+
+def merged(plans: Sequence[Plan]) -> Plan:
+    """The runs of several plans over different implementations as one plan, each run a batch of its own; what else a
+    sweep states is that of the first plan."""
+    runs = [run for plan in plans for run in plan.runs]
+    return plans[0].model_copy(
+        update={
+            "implementations": {name: value for plan in plans for name, value in plan.implementations.items()},
+            "channels": {key: value for plan in plans for key, value in plan.channels.items()},
+            "batches": [Batch(index=index, seed=run.seed, runs=[run]) for index, run in enumerate(runs)],
+        }
+    )
+
+
+def perform(plan: Plan, results: Path) -> None:
+    """Perform the runs of a plan."""
+    perform_plan(Start(plan, results, "pytest"), lambda _plan, _done: lambda _event: None)
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,19 @@
-"""`owlt conform` on our endpoints, sound and with planted defects: the suite of the protocol finds each defect."""
+"""The suites of `owlt conform` on our endpoints, sound and with planted defects: each defect is found by its case."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from ruamel.yaml import YAML
 
-from tests.system.conftest import PROJECT
-from tests.system.fault_trials import PLANTED, Planted, owlt, with_defect
+from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_of_cases
+from owlt.orchestrator.checks.suites import SuiteCase, find_suite, finding_of, in_case
+from owlt.orchestrator.planning.plan import Plan
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.results.record import read_record
+from owlt.results.recorded_runs import run_directory
+from tests.system.fault_trials import PLANTED, merged, owlt, perform, with_defect
 
 pytestmark = pytest.mark.usefixtures("guest_kernel")
 
@@ -45,35 +46,42 @@ cases:
 """
 
 
-def protocol_of(endpoint: str) -> str:
-    """The protocol of an endpoint, in the name of its suite."""
-    profile: Any = YAML(typ="safe").load((PROJECT / f"profiles/implementations/{endpoint}.yaml").read_text())
-    return str(profile["protocol"]).lower()
+Verdicts = dict[tuple[str, str], str]
 
 
-def conform(folder: Path, defect: str, endpoint: str, planted: Sequence[Planted]) -> dict[str, str]:
-    """The verdict on each case of the suite of the protocol that finds one of the defects."""
-    profile = with_defect(defect, folder, endpoint, planted[0].parameters)
-    suite: Any = YAML(typ="safe").load((PROJECT / f"profiles/suites/{protocol_of(endpoint)}.yaml").read_text())
-    suite["cases"] = {each.case: suite["cases"][each.case] for each in planted}
-    (folder / "suite.yaml").write_text(json.dumps(suite))
-    _, found = owlt(folder, "conform", str(profile), "--suite", "suite.yaml", "--guests", "1")
-    (findings,) = found["findings"].values()
-    return {finding["case"]: finding["verdict"] for finding in findings}
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    """On the case that finds each defect: of the endpoint with it, and of the sound one ("none"). One plan has all."""
+    folder = tmp_path_factory.mktemp("suites")
+    performed: dict[tuple[str, str], tuple[Plan, SuiteCase]] = {}
+    for planted in PLANTED.values():
+        for defect in (planted.defect, "none"):
+            endpoint = find_implementation(str(with_defect(defect, folder, planted.endpoint, planted.parameters)))
+            suite = find_suite("", endpoint.protocol)
+            case = suite.cases[planted.case]
+            variant = in_case(endpoint, case)
+            assert variant is not None
+            variant = variant.model_copy(update={"name": f"{planted.defect}-{defect}"})
+            faults = {planted.case: case.faults}
+            plan = plan_of_cases("suites", variant, PLAIN_CHANNEL, suite.file_size, faults)
+            performed[planted.defect, defect] = plan, case
+    perform(merged([plan for plan, _ in performed.values()]), folder / "results")
+    found = {}
+    for key, (plan, case) in performed.items():
+        (run,) = plan.runs
+        directory = run_directory(folder / "results", run.run_id)
+        found[key] = finding_of(run.permutation.channel_name, case, read_record(directory), directory).verdict
+    return found
 
 
 @pytest.mark.parametrize("defect", PLANTED)
-def test_the_suite_of_the_protocol_finds_a_planted_defect(tmp_path: Path, defect: str) -> None:
-    planted = PLANTED[defect]
-
-    assert conform(tmp_path, defect, planted.endpoint, [planted]) == {planted.case: "failed"}
+def test_the_suite_of_the_protocol_finds_a_planted_defect(verdicts: Verdicts, defect: str) -> None:
+    assert verdicts[defect, defect] == "failed"
 
 
-@pytest.mark.parametrize("endpoint", sorted({planted.endpoint for planted in PLANTED.values()}))
-def test_a_sound_endpoint_passes_the_tests_that_find_defects(tmp_path: Path, endpoint: str) -> None:
-    planted = [each for each in PLANTED.values() if each.endpoint == endpoint]
-
-    assert conform(tmp_path, "none", endpoint, planted) == {each.case: "passed" for each in planted}
+@pytest.mark.parametrize("defect", PLANTED)
+def test_a_sound_endpoint_passes_the_test_that_finds_a_defect(verdicts: Verdicts, defect: str) -> None:
+    assert verdicts[defect, "none"] == "passed"
 
 
 def test_a_suite_names_what_is_passed_failed_inconclusive_and_not_applicable(tmp_path: Path) -> None:

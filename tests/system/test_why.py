@@ -17,11 +17,10 @@ from owlt.inputs.sweep import Advertised
 from owlt.orchestrator.checks.costs import Costs, costs
 from owlt.orchestrator.checks.fault_cases import Direction, Hit, Place, aimed_at, plan_over
 from owlt.orchestrator.commands.captures import inspected_run
-from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from tests.conftest import require
-from tests.system.fault_trials import with_defect
+from tests.system.fault_trials import merged, perform, with_defect
 
 FILE_BYTES = 200_000
 LINK = LinkSpec(delay_ns=250_000_000, rate_bps=1_000_000)
@@ -135,28 +134,16 @@ class Runs:
             if each not in self._transfers:
                 self._transfers.append(each)
         self._folder, self._results = folder, folder / "results"
-        perform_plan(Start(self._plan(), self._results, "pytest"), lambda _plan, _done: lambda _event: None)
+        perform(self._plan(), self._results)
 
     def _plan(self) -> Plan:
-        plans = [self._plan_of(f"t{number:02d}", each) for number, each in enumerate(self._transfers)]
-        whole = plans[0]
+        whole = merged([self._plan_of(f"t{number:02d}", each) for number, each in enumerate(self._transfers)])
         advertised = {
             f"t{number:02d}": Advertised.model_validate(each.advertised)
             for number, each in enumerate(self._transfers)
             if each.advertised
         }
-        return whole.model_copy(
-            update={
-                "sweep": whole.sweep.model_copy(update={"advertised": advertised}),
-                "implementations": {name: value for plan in plans for name, value in plan.implementations.items()},
-                "channels": {key: value for plan in plans for key, value in plan.channels.items()},
-                "batches": [
-                    Batch(index=index, seed=run.seed, runs=[run])
-                    for index, plan in enumerate(plans)
-                    for run in plan.runs
-                ],
-            }
-        )
+        return whole.model_copy(update={"sweep": whole.sweep.model_copy(update={"advertised": advertised})})
 
     def _plan_of(self, name: str, transfer: Transfer) -> Plan:
         profile = with_defect(transfer.defect, self._folder, transfer.endpoint, transfer.parameters)
@@ -179,12 +166,12 @@ class Runs:
         """What the causes of the time of a transfer cost."""
         directory, path = self.directory(transfer), self.path(transfer)
 
-        def perform(plan: Plan, name: str) -> Path:
+        def performed(plan: Plan, name: str) -> Path:
             results = self._folder / "costs" / directory.name / name
-            perform_plan(Start(plan, results, "pytest"), lambda _plan, _done: lambda _event: None)
+            perform(plan, results)
             return results
 
-        return costs(directory, path, causes(path), perform)
+        return costs(directory, path, causes(path), performed)
 
 
 @pytest.fixture(scope="module")
