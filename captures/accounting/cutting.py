@@ -70,14 +70,16 @@ def is_cut(path: Path) -> bool:
     return read_snaplen(path) < WHOLE_FRAMES
 
 
-def write_cut(capture: Columns, rows: NDArray[np.int64], target: Path, frame_bytes: int = HEADER_BYTES) -> None:
-    """Write the capture to `target`, of the frames in `rows` the first `frame_bytes` only: a pcap with ns.
+def write_cut(capture: Columns, rows: NDArray[np.int64], target: Path) -> None:
+    """Write the capture to `target`, of the frames in `rows` the first HEADER_BYTES only: a pcap with ns.
 
     Times to the nanosecond and original lengths stay. Raises OSError; ValueError for a capture of several link types.
     """
     lengths = capture.captured_bytes.astype(np.int64)
-    lengths[rows] = np.minimum(lengths[rows], frame_bytes)
-    write_frames(capture, np.arange(len(capture)), lengths, target, longest_bytes=int(lengths.max(initial=frame_bytes)))
+    lengths[rows] = np.minimum(lengths[rows], HEADER_BYTES)
+    write_frames(
+        capture, np.arange(len(capture)), lengths, target, longest_bytes=int(lengths.max(initial=HEADER_BYTES))
+    )
 
 
 def write_by_time(capture: Columns, target: Path) -> None:

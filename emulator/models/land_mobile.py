@@ -149,14 +149,14 @@ class SuccessTable:
         return numpy.interp(snr_db, self.snr_db, self.success[:, number])
 
 
-def coded_table(attempts: int = 4, bits_per_symbol: float = BITS_PER_SYMBOL, symbols: int = SYMBOLS) -> SuccessTable:
+def coded_table(attempts: int = 4, bits_per_symbol: float = BITS_PER_SYMBOL) -> SuccessTable:
     """The default probabilities, for each half dB."""
     snr_db = numpy.arange(-20.0, 30.5, 0.5)
     ratio = 10 ** (snr_db / 10)
     capacity = numpy.log2(1 + ratio)
     dispersion = ratio * (ratio + 2) / (ratio + 1) ** 2 * log2(e) ** 2
     columns = [
-        norm.cdf((number * capacity - bits_per_symbol) / numpy.sqrt(number * dispersion / symbols))
+        norm.cdf((number * capacity - bits_per_symbol) / numpy.sqrt(number * dispersion / SYMBOLS))
         for number in range(1, attempts + 1)
     ]
     return SuccessTable(snr_db, numpy.stack(columns, axis=1))

@@ -264,10 +264,10 @@ class Program:
         with self._news:
             return is_met or condition()
 
-    def wait_for_more(self, seen_bytes: int, deadline_s: float, name: str = "err") -> None:
-        """Return when it has written more than `seen_bytes` bytes to a stream, has ended, or at the deadline."""
+    def wait_for_more(self, seen_bytes: int, deadline_s: float) -> None:
+        """Return when it has written more than `seen_bytes` bytes to standard error, has ended, or at the deadline."""
         with self._news:
-            self._news.wait_for(lambda: len(self._streams[name]) > seen_bytes or not self.running, deadline_s)
+            self._news.wait_for(lambda: len(self._streams["err"]) > seen_bytes or not self.running, deadline_s)
 
     def wait(self, deadline_s: float) -> int | None:
         """Its exit status; None if it still runs at the deadline."""

@@ -79,12 +79,12 @@ def abilities(linux: Path) -> Abilities:
     )
 
 
-def run_guest(boot: Boot, directory: Path, program: list[str], limit_s: float = GUEST_LIMIT_S) -> GuestRun:
-    """Run a program in a guest until power-off; after `limit_s` of wall time the guest is killed."""
+def run_guest(boot: Boot, directory: Path, program: list[str]) -> GuestRun:
+    """Run a program in a guest until power-off; after GUEST_LIMIT_S of wall time the guest is killed."""
     start_s = time.monotonic()
     guest = launch(boot, directory, program)
     try:
-        console, hung = guest.communicate(timeout=limit_s)[0], False
+        console, hung = guest.communicate(timeout=GUEST_LIMIT_S)[0], False
     except subprocess.TimeoutExpired:
         with suppress(ProcessLookupError):
             os.killpg(guest.pid, signal.SIGKILL)

@@ -102,28 +102,28 @@ def selected_by(plan: PlanFile[Any], words: Sequence[str]) -> Selection | None:
     return Selection(frozenset(selected), words=tuple(own))
 
 
-def runs_in_cells(plan: Plan, conditions: Iterable[str], option: str = "--cell") -> list[Run]:
-    """The runs that meet conditions KEY=VALUE: any of those with the same key, and one for each key.
+def runs_in_cells(plan: Plan, conditions: Iterable[str]) -> list[Run]:
+    """The runs that meet conditions KEY=VALUE of --cell: any of those with the same key, and one for each key.
 
     Raises OwltError for a value that no run has.
     """
     by_axis: dict[Axis, list[Any]] = {}
     for condition in conditions:
-        axis, value = _condition(condition, option)
+        axis, value = _condition(condition, "--cell")
         if not any(axis.of(run.permutation) == value for run in plan.runs):
-            raise OwltError(_no_such_value(plan, condition, axis, option))
+            raise OwltError(_no_such_value(plan, condition, axis))
         by_axis.setdefault(axis, []).append(value)
     return [run for run in plan.runs if all(axis.of(run.permutation) in values for axis, values in by_axis.items())]
 
 
-def _no_such_value(plan: Plan, condition: str, axis: Axis, option: str) -> Mistake:
+def _no_such_value(plan: Plan, condition: str, axis: Axis) -> Mistake:
     values = {run.permutation: axis.of(run.permutation) for run in plan.runs}
     points = sorted(values, key=lambda point: (values[point] is None, values[point]))
     has_values = axis.quantity is RATE or any(value is not None for value in values.values())
     expected = f"one of {values_text(axis, points)}" if has_values else f"a sweep with '{axis.name}'"
-    example = f"write {option} '{axis.name}={values_text(axis, points[:1])}'" if has_values else ""
+    example = f"write --cell '{axis.name}={values_text(axis, points[:1])}'" if has_values else ""
     fix = _nearest_value(plan, condition) or example
-    return Mistake(f"{option} {condition}: no run of this sweep has this {axis.name}", expected, fix)
+    return Mistake(f"--cell {condition}: no run of this sweep has this {axis.name}", expected, fix)
 
 
 def _nearest_value(plan: PlanFile[Any], condition: str) -> str:

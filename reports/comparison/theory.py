@@ -113,13 +113,13 @@ def cubic_rate(rtt_s: float, loss: float) -> float:
     return inf if rtt_s == 0 else cubic_window(rtt_s, loss) / rtt_s
 
 
-def least_slow_start_s(segments: int, rtt_s: float, initial_window: int = INITIAL_WINDOW) -> float:
+def least_slow_start_s(segments: int, rtt_s: float) -> float:
     """The least time from the first packet to the delivery of so many segments, at any rate and without losses.
 
     A round trip for the handshake, a round trip for each window but the last, each twice the one before (RFC 5681,
     with an acknowledgement for every segment), and half a round trip for the last. Derived.
     """
-    windows = ceil(log2(segments / initial_window + 1))
+    windows = ceil(log2(segments / INITIAL_WINDOW + 1))
     return rtt_s * (1 + max(0, windows - 1) + 0.5)
 
 
