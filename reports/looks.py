@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from owlt.reports.units import listed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 INK, MUTED, RULE, PAPER, ALARM = "#1f2328", "#59636e", "#d9dee3", "#ffffff", "#b3261e"
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b8860b", "#332288", "#882255", "#6b6b6b")
@@ -89,6 +92,13 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
 }
+
+
+def draw_grid(axes: Axes, axis: Literal["x", "y", "both"] = "y") -> None:
+    """Lines behind what is drawn, at the ticks of an axis, and no frame at the top and the right."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis=axis, color=RULE, linewidth=0.6)
+    axes.set_axisbelow(True)
 
 
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "++++", "oooo")

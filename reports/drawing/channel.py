@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from owlt.reports.looks import INK, MUTED, RULE, SERIES, STYLE
+from owlt.reports.looks import INK, MUTED, SERIES, STYLE, draw_grid
 from owlt.reports.units import Units, probability_text, rate_text, unit_for
 
 Numbers = NDArray[np.float64]
@@ -301,9 +301,7 @@ def draw_channel(channel: Channel, title: str) -> Canvas:
 def _place(canvas: Canvas, left: float, bottom: float, width: float, height: float | None) -> Axes:
     tall = HEIGHT - TOP - bottom if height is None else height
     axes = canvas.add_axes((left / WIDTH, bottom / HEIGHT, width / WIDTH, tall / HEIGHT))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
+    draw_grid(axes)
     return axes
 
 

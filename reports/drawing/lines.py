@@ -22,7 +22,7 @@ from owlt.reports.drawing.boxes import (
     theory_handles,
 )
 from owlt.reports.drawing.scales import apply_scale, scales_of, shown_metrics
-from owlt.reports.looks import MUTED, RULE, Looks
+from owlt.reports.looks import MUTED, Looks, draw_grid
 
 FULL_WIDTH, LEAST_PANEL, WIDEST_PANEL = 7.0, 1.2, 3.4
 LINE, LETTER, BOLD_LETTER = 0.165, 0.066, 0.074
@@ -87,9 +87,7 @@ def _draw_panel(axes: Axes, panel: Panel, series: dict[str, int], bounds: Bounds
     axes.set_title(panel.title, loc="left", fontsize=8, pad=5)
     points = 5 + 72 * HEADING_GAP * bool(panel.title)
     axes.annotate(panel.heading, (0, 1), (0, points), "axes fraction", "offset points", fontsize=8, fontweight="bold")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
+    draw_grid(axes, "both")
     axes.set_ylim(len(boxes) - 0.5, -0.5)
     axes.set_yticks(range(len(boxes)), [""] * len(boxes))
     axes.tick_params(axis="y", length=0)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Patch
 
-from owlt.reports.looks import ALARM, INK, RULE, SERIES, STYLE
+from owlt.reports.looks import ALARM, INK, SERIES, STYLE, draw_grid
 
 _WIDTH, _BARS_HEIGHT, _MAP_HEIGHT = 9.0, 3.4, 5.6
 _MOST_NAMES = 60
@@ -60,9 +60,7 @@ def _draw_bars(
         height = most if cost.extra_rtts is None else cost.extra_rtts
         axes.bar(middle, height, width, color=ALARM if cost.extra_rtts is None else _COLORS[number])
     axes.set_ylabel("later by (round trips)")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
+    draw_grid(axes)
     axes.set_xlim(-0.7, len(packets) - 0.3)
     if len(packets) <= _MOST_NAMES:
         axes.set_xticks(range(len(packets)), packets, rotation=90, fontsize=7)

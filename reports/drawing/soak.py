@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from owlt.reports.looks import ALARM, INK, MUTED, RULE, SERIES, STYLE
+from owlt.reports.looks import ALARM, INK, MUTED, SERIES, STYLE, draw_grid
 
 _SIZE = (9.0, 6.4)
 _NS_PER_DAY = 86_400e9
@@ -80,6 +80,4 @@ def _draw_left(axes: Axes, at: Any, transfers: Sequence[Mapping[str, Any]]) -> N
 
 
 def _plain(axes: Axes) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
+    draw_grid(axes)

@@ -30,7 +30,7 @@ from owlt.reports.drawing.boxes import (
 from owlt.reports.drawing.lines import draw_lines
 from owlt.reports.drawing.output import write_figure
 from owlt.reports.drawing.scales import apply_scale, scales_of, shown_metrics
-from owlt.reports.looks import MUTED, RULE, STYLE, Looks
+from owlt.reports.looks import MUTED, STYLE, Looks, draw_grid
 
 FULL_WIDTH, HEADED_WIDTH, WIDEST_PANEL = 7.0, 4.6, 3.4
 LEFT, RIGHT, TOP, BOTTOM = 0.74, 0.10, 0.36, 0.60
@@ -125,9 +125,7 @@ def _draw_panel(axes: Axes, panel: Panel, series: dict[str, int], bounds: Bounds
         axes.annotate(
             panel.heading, (0, 1), (0, points), "axes fraction", "offset points", fontsize=8, fontweight="bold"
         )
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
+    draw_grid(axes)
     axes.set_xlim(-0.5, len(panel.categories) - 0.5)
     axes.set_xticks(range(len(panel.categories)), panel.categories)
     axes.tick_params(axis="x", length=0, pad=14)

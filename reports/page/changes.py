@@ -19,7 +19,7 @@ from owlt.reports.answer.changes import Change, Relation
 from owlt.reports.comparison.cells import Criterion, Point
 from owlt.reports.drawing.output import inlined, svg_of
 from owlt.reports.drawing.scales import apply_scale, scale_for
-from owlt.reports.looks import ALARM, INK, MUTED, PAPER, RULE, SERIES, STYLE
+from owlt.reports.looks import ALARM, INK, MUTED, PAPER, SERIES, STYLE, draw_grid
 from owlt.reports.rendering import new_environment
 
 MOST_ROWS = 40
@@ -68,7 +68,7 @@ def ratios_figure(changes: Sequence[Change], criterion: Criterion, place: PointT
         better = "right" if criterion.higher_is_better else "left"
         _ratio_scale(axes, drawn)
         axes.set_xlabel(f"{criterion.title}, after over before ({better}: better)")
-        _plain(axes, "x")
+        draw_grid(axes, "x")
     return svg_of(figure, "changes")
 
 
@@ -107,7 +107,7 @@ def _draw_nights(axes: Axes, series: Series, criterion: Criterion, labels: Seque
     first, last = axes.get_xticklabels()
     first.set_horizontalalignment("left")
     last.set_horizontalalignment("right")
-    _plain(axes, "y")
+    draw_grid(axes)
 
 
 def _ratio_scale(axes: Axes, changes: Sequence[Change]) -> None:
@@ -122,12 +122,6 @@ def _ratio_scale(axes: Axes, changes: Sequence[Change]) -> None:
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _plain(axes: Axes, grid: Any) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis=grid, color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
 
 
 MOST_IN_ALT = 12

@@ -33,7 +33,7 @@ from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.comparison.panels import file_text
 from owlt.reports.drawing.kept import KeptFigures, Share, digest_of_drawing
 from owlt.reports.drawing.sweep_figures import save
-from owlt.reports.looks import MUTED, RULE, SERIES, STYLE
+from owlt.reports.looks import MUTED, SERIES, STYLE, draw_grid
 from owlt.reports.results.channels import ChannelChanges, changes_during, channel_head, link_of
 from owlt.reports.results.load import Results, Run
 from owlt.reports.sessions.ladder import draw_ladder
@@ -316,9 +316,7 @@ def draw_connection(connection: Connection, title: str) -> Canvas:
 
 def _place(canvas: Canvas, bottom: float, height: float) -> Axes:
     axes = canvas.add_axes((LEFT / WIDTH, bottom / HEIGHT, (WIDTH - LEFT - RIGHT) / WIDTH, height / HEIGHT))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
+    draw_grid(axes)
     axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value)))
     axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))

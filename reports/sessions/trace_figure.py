@@ -30,7 +30,7 @@ from owlt.captures.inspection.traces import (
     shortest_interval_ns,
     throughput,
 )
-from owlt.reports.looks import AGAIN, DAMAGED, FROM_RECEIVER, FROM_SENDER, INK, MUTED, RULE, STYLE
+from owlt.reports.looks import AGAIN, DAMAGED, FROM_RECEIVER, FROM_SENDER, INK, MUTED, STYLE, draw_grid
 from owlt.reports.results.channels import ChannelChanges
 from owlt.reports.sessions.trace_axis import (
     COLUMNS_PER_INCH,
@@ -459,9 +459,7 @@ def _draw_rows(canvas: Canvas, panels: list[Panel], periods: list[Period], unit_
 def _place(canvas: Canvas, period: Period, bottom: float, height: float) -> Axes:
     total = canvas.get_figheight()
     axes = canvas.add_axes((period.left / WIDTH, bottom / total, period.width / WIDTH, height / total))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color=RULE, linewidth=0.6)
-    axes.set_axisbelow(True)
+    draw_grid(axes)
     axes.set_xlim(period.begin_s, period.end_s)
     return axes
 
