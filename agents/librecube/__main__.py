@@ -22,8 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
     # Imported late: a wrong option is answered at once.
-    from owlt.agents.librecube.receiving import Receiving
-    from owlt.agents.librecube.sending import Sending
+    from owlt.agents.librecube.parties import Receiving, Sending
 
     settings = Settings(**choices, over_ipv6=local.is_ipv6)
     party: Sending | Receiving

@@ -288,8 +288,7 @@ def _countdowns_follow() -> Callable[[float], None]:
 def _librecube() -> Callable[[], Target]:
     @contextmanager
     def parties(directory: Path) -> Iterator[tuple[Any, Any]]:
-        from owlt.agents.librecube.receiving import Receiving
-        from owlt.agents.librecube.sending import Sending
+        from owlt.agents.librecube.parties import Receiving, Sending
         from owlt.agents.librecube.settings import Settings
 
         settings = Settings(rate_bps=RATE_BPS, rtt_s=RTT_S, segment_bytes=SEGMENT_BYTES, ack_limit=5, nak_limit=5)

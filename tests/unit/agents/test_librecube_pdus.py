@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from owlt.agents.cfdp.pdus import with_lengths
 from owlt.agents.endpoint.exit import Failed, Unsupported
 from owlt.agents.librecube.entity import TOWARDS_RECEIVER, TOWARDS_SENDER, Damaged, kind_and_offset, read_pdu
-from owlt.agents.librecube.receiving import Receiving
-from owlt.agents.librecube.sending import Sending
+from owlt.agents.librecube.parties import Receiving, Sending
 from owlt.agents.librecube.settings import LARGEST_FILE_BYTES, Settings
 
 OURS = {"transmission_mode": 0, "source_entity_id": 101, "destination_entity_id": 102, "transaction_seq_number": 1}
