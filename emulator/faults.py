@@ -6,6 +6,7 @@
     |   +-- PortRefused           ... because an interface is not the emulator's to shape; nothing was touched
     |   +-- NotCapable            ... because this kernel does not support it
     +-- TimelineError             there is no timeline, or one is running
+    +-- FaultsNotReplaced         other faults cannot take the place of the started ones
     +-- ServiceStopped            the service is stopping
     +-- NotAllowed                the token is missing or wrong
     +-- LeaseHeld                 another client holds the emulator
@@ -92,13 +93,19 @@ class InvalidLease(EmulatorError, ValueError):
     code = 9
 
 
+class FaultsNotReplaced(EmulatorError):
+    """The started faults have counted a packet, or do not count packets of a new one's class. Nothing has changed."""
+
+    code = 10
+
+
 class EmulatorUnreachable(EmulatorError):
     """No service answers at the address."""
 
 
 _RAISED = (
     *(ChannelRefused, InvalidChannel, PortRefused, ServiceStopped, NotAllowed, LeaseHeld, LeaseLost),
-    *(NotCapable, TimelineError, InvalidLease),
+    *(NotCapable, TimelineError, InvalidLease, FaultsNotReplaced),
 )
 CODES: dict[int, type[EmulatorError]] = {error.code: error for error in _RAISED}
 """The exception of each code; the four codes above and any other are a plain EmulatorError."""

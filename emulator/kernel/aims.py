@@ -117,17 +117,23 @@ class AimStage(ProgramStage):
     def load(cls, rules: Sequence[Rule], first_id: int, tap_index: int, seed: int) -> Self:
         """Return a stage that is not attached yet, whose rules are numbered from `first_id` on."""
         stage = cls._loaded()
-        stage._first_id = first_id
-        stage._from_ns, stage._until_ns = [_NEVER] * MOST_RULES, [_NEVER] * MOST_RULES
-        written = b"".join(cls._written(rule, first_id + number) for number, rule in enumerate(rules))
-        value = cls._process.pack(tap_index, seed) + written.ljust(MOST_RULES * cls._rule.size, b"\0")
-        stage._object.write("processes", value, locked=True)
-        stage._write_times()
+        stage._settings = cls._process.pack(tap_index, seed)
+        stage.aim(rules, first_id)
         return stage
 
+    _settings: bytes
     _first_id: int
     _from_ns: list[int]
     _until_ns: list[int]
+
+    def aim(self, rules: Sequence[Rule], first_id: int) -> None:
+        """Replace the rules by others, of the classes whose filters are attached; all counts begin at 0."""
+        self._first_id = first_id
+        self._from_ns, self._until_ns = [_NEVER] * MOST_RULES, [_NEVER] * MOST_RULES
+        written = b"".join(self._written(rule, first_id + number) for number, rule in enumerate(rules))
+        value = self._settings + written.ljust(MOST_RULES * self._rule.size, b"\0")
+        self._object.write("processes", value, locked=True)
+        self._write_times()
 
     @classmethod
     def _written(cls, rule: Rule, number: int) -> bytes:

@@ -4,7 +4,7 @@ import re
 import ssl
 import time
 import xmlrpc.client
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,13 @@ class EmulatorClient:
     def faults_start(self) -> dict[str, Any]:
         """Let the channel's aimed faults count and hit packets from now on; return their status."""
         return dict(self._call("faults_start"))
+
+    def faults_replace(self, faults: Sequence[Mapping[str, Any]]) -> ChannelSpec:
+        """Aim other faults in place of those that were started, before the first packet; return the channel.
+
+        Raises FaultsNotReplaced, or InvalidChannel.
+        """
+        return ChannelSpec.from_wire(self._call("faults_replace", list(faults)))
 
     def faults_status(self) -> dict[str, Any]:
         """Return for each fault what it has `seen` and its `hits`, the `hits` one by one, `held` and `failure`."""

@@ -17,7 +17,7 @@ from owlt.emulator.certification.injection import clear_injection
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.channel.text import LARGEST_SEED
-from owlt.emulator.faults import ChannelRefused, PortRefused, ServiceStopped, TimelineError
+from owlt.emulator.faults import ChannelRefused, FaultsNotReplaced, PortRefused, ServiceStopped, TimelineError
 from owlt.emulator.kernel import kernel_requests
 from owlt.emulator.kernel.capabilities import probe
 from owlt.emulator.kernel.direction import Direction, InKernel, Spare
@@ -234,6 +234,25 @@ class Emulator:
                 return NO_FAULTS_STATUS
             self._faults.start()
             return self._faults.status()
+
+    def faults_replace(self, faults: list[Any]) -> dict[str, Any]:
+        """Aim other faults in place of those that were started, as if these had been the channel's at their start.
+        Return the channel.
+
+        Nothing changes if a fault is wrong (fault -32602), or if the started faults have counted a packet already, or
+        do not count packets of the direction and class of each new fault (fault 10).
+        """
+        aimed = ChannelSpec.from_wire({"faults": faults}).faults if faults else ()
+        with self._lock, open_rtnetlink() as netlink:
+            self._refuse_if_stopped()
+            problem = "the channel has none" if self._faults is None else self._faults.why_not_replaced(aimed)
+            if self._faults is None or problem:
+                expected = "started faults of the same directions and classes, before the first packet"
+                raise FaultsNotReplaced(Mistake.of("faults_replace", problem, expected))
+            self._faults.replace(aimed)
+            scope = self._specified.fault_scope if aimed else ""
+            self._specified = self._specified.model_copy(update={"faults": aimed, "fault_scope": scope})
+            return self._described(netlink)
 
     def faults_status(self) -> dict[str, Any]:
         """Return `faults`, each with the `fault`, its class of packets (`packet`) and its `action` as text, how many

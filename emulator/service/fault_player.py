@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Lock, Thread
+from types import MappingProxyType
 from typing import Any, Literal
 
 from owlt.emulator.channel.aimed_fault import Fault, FieldChange
@@ -60,9 +61,9 @@ class _Rules:
         self.purposes += [purpose] * len(occurrences)
 
 
-def rules_of(faults: Sequence[Fault]) -> dict[str, _Rules]:
-    """The rules by direction."""
-    rules = {direction: _Rules([], [], []) for direction in DIRECTIONS}
+def rules_of(faults: Sequence[Fault], classes: Mapping[str, Sequence[str]] = MappingProxyType({})) -> dict[str, _Rules]:
+    """The rules by direction; `classes` are those that a direction has already, in the order of their numbers."""
+    rules = {direction: _Rules([*classes.get(direction, ())], [], []) for direction in DIRECTIONS}
     for number, fault in enumerate(faults):
         rules[fault.direction].add(fault.packet, fault.occurrences, _Purpose(number, "hit"), fault.probability)
     for number, fault in enumerate(faults):
@@ -105,6 +106,8 @@ class FaultPlayer:
         self._stage_of_rule: list[AimStage] = []
         self._sockets: dict[str, socket.socket] = {}
         self._stages: dict[str, AimStage] = {}
+        self._classes: dict[str, list[str]] = {}
+        """The classes whose filters are attached, by direction."""
         with ExitStack() as undo:
             self._wakes, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             undo.callback(os.close, self._wakes)
@@ -133,19 +136,46 @@ class FaultPlayer:
         stage.attach_with(netlink, direction.exit.index, [compiled(packet, scope) for packet in rules.packets])
         self._purposes += rules.purposes
         self._stage_of_rule += [stage] * len(rules.purposes)
-        self._stages[name] = stage
+        self._stages[name], self._classes[name] = stage, rules.packets
 
     def start(self) -> None:
         """Let packets be hit from now on. Can be called once."""
         if self._thread is not None:
             return
         self._started_ns, self._started_at_ns = time.monotonic_ns(), time.time_ns()
+        self._start_rules()
+        self._thread = Thread(target=self._play, name="faults", daemon=True)
+        self._thread.start()
+
+    def _start_rules(self) -> None:
         for number, purpose in enumerate(self._purposes):
             fault = self._faults[purpose.fault]
             if purpose.kind == "hit" and not fault.after:
                 self._start(number, fault, self._started_ns)
-        self._thread = Thread(target=self._play, name="faults", daemon=True)
-        self._thread.start()
+
+    def why_not_replaced(self, faults: Sequence[Fault]) -> str:
+        """Why `replace` cannot aim these faults; "" if it can."""
+        if self._thread is None:
+            return "the faults have not been started"
+        if any(self._seen()):
+            return "packets have been counted already"
+        for direction, rules in rules_of(faults, self._classes).items():
+            if unknown := rules.packets[len(self._classes.get(direction, ())) :]:
+                return f"no fault of {direction} counted packets of the class {unknown[0]}"
+        return ""
+
+    def replace(self, faults: Sequence[Fault]) -> None:
+        """Aim other faults, as if they had been those of the channel when it started."""
+        all_rules = rules_of(faults, self._classes)
+        with self._lock:
+            self._faults, self._hit_counts = tuple(faults), [0] * len(faults)
+            self._purposes, self._stage_of_rule = [], []
+            for direction, stage in self._stages.items():
+                rules = all_rules[direction]
+                stage.aim(rules.rules, len(self._purposes))
+                self._purposes += rules.purposes
+                self._stage_of_rule += [stage] * len(rules.purposes)
+        self._start_rules()
 
     def status(self) -> dict[str, Any]:
         """For each fault how many packets of its class were counted and how many hit, the first hits one by one, how
@@ -184,6 +214,7 @@ class FaultPlayer:
             return {
                 name: {"packets": stage.counters()["packets"], **self._changes[name], "waiting_packets": held[name]}
                 for name, stage in self._stages.items()
+                if stage in self._stage_of_rule
             }
 
     def _seen(self) -> list[int]:

@@ -84,7 +84,10 @@ class _Call(xmlrpc.client.Unmarshaller):
 
 
 READING = ("describe", "statistics", "capabilities", "version", "timeline_status", "faults_status", "lease_status")
-CHANGING = ("configure", "change", "bypass", "clear", "timeline_start", "timeline_stop", "faults_start", "certify")
+CHANGING = (
+    *("configure", "change", "bypass", "clear", "timeline_start", "timeline_stop"),
+    *("faults_start", "faults_replace", "certify"),
+)
 """Methods that need the token and, if a client holds the lease, the lease."""
 LEASING = ("lease", "renew", "release")
 """Methods that need the token."""

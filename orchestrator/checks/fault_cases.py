@@ -25,7 +25,7 @@ from owlt.inputs.quantities import format_size
 from owlt.inputs.sweep import Restart, Sweep
 from owlt.orchestrator.checks.trials import SEED
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.planning.plan import Plan, plan_sweep
+from owlt.orchestrator.planning.plan import Plan, plan_sweep, with_one_seed
 from owlt.orchestrator.run.analysis import case_of_run
 from owlt.results.record import RunRecord, read_record
 
@@ -181,7 +181,7 @@ def plan_over(
             "keep_captures": "headers",
         }
     )
-    return plan_sweep(sweep, {implementation.name: implementation}, channels)
+    return with_one_seed(plan_sweep(sweep, {implementation.name: implementation}, channels))
 
 
 def sent_packets(run: Path) -> list[SentPacket]:

@@ -413,14 +413,18 @@ def empty_directory(parent: Path, name: str) -> Path:
     return path
 
 
-def perform_cases(printer: Printer, plan: Plan, results: Path, again: str, guests: int | None) -> Performed:
+def perform_cases(
+    printer: Printer, plan: Plan, results: Path, again: str, guests: int | None, machine: Machine | None = None
+) -> Performed:
     """Perform a plan whose runs may fail: what they show is not that. Ends the command if it is interrupted, or if one
     of its runs has no record."""
     from owlt.orchestrator.commands.progress import SweepProgress
     from owlt.orchestrator.sweep.campaign import Start, perform_plan
+    from owlt.orchestrator.sweep.machine import THIS_MACHINE
 
+    start = Start(plan, results, again, machine=machine or THIS_MACHINE, guests=guests)
     with SweepProgress(printer.console, again, expected_failures={run.run_id for run in plan.runs}) as observe:
-        performed = perform_plan(Start(plan, results, again, guests=guests), observe)
+        performed = perform_plan(start, observe)
     if performed.interrupted:
         printer.note(performed.summary)
         raise typer.Exit(INTERRUPTED_STATUS)

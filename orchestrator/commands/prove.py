@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from owlt.emulator.channel.spec import ChannelSpec
     from owlt.orchestrator.checks.fault_cases import Hits
     from owlt.orchestrator.checks.proof import Trial, Verdict
+    from owlt.orchestrator.sweep.machine import Machine
 
 PROOFS = Path("results", "proofs")
 COUNTEREXAMPLE, PAGE = "counterexample.yaml", "index.html"
@@ -71,6 +72,7 @@ def prove(
     from owlt.orchestrator.checks.proof import successors, verdict_of
     from owlt.orchestrator.commands.implementations import with_parameters
     from owlt.orchestrator.profiles.catalogue import find_implementation
+    from owlt.orchestrator.sweep.machine import PreparedMachine
     from owlt.results.plain_files import real_root
 
     printer = Printer(as_json)
@@ -89,16 +91,20 @@ def prove(
     trials: list[Trial] = []
     base: Trial | None = None
     sets: list[Hits] = [()]
-    for level in range(losses + 1):
-        if len(sets) > MOST_SETS:
-            problem, fix = f"{len(sets):,} sets of {level} faults", "use a smaller file, or a lower --losses"
-            raise OwltError(Mistake.of("--losses", problem, f"at most {MOST_SETS:,}", fix))
-        found = perform_sets(printer, implementation, link, size_bytes, sets, results / str(level), guests, again, base)
-        trials += found
-        base = trials[0]
-        if level == 0 and not found[0].is_delivered:
-            break
-        sets = [each for trial in found if trial.is_delivered for each in successors(trial, actions)]
+    with PreparedMachine() as machine:
+        for level in range(losses + 1):
+            if len(sets) > MOST_SETS:
+                problem, fix = f"{len(sets):,} sets of {level} faults", "use a smaller file, or a lower --losses"
+                raise OwltError(Mistake.of("--losses", problem, f"at most {MOST_SETS:,}", fix))
+            place = results / str(level)
+            found = perform_sets(
+                printer, implementation, link, size_bytes, sets, place, guests, again, base, machine=machine
+            )
+            trials += found
+            base = trials[0]
+            if level == 0 and not found[0].is_delivered:
+                break
+            sets = [each for trial in found if trial.is_delivered for each in successors(trial, actions)]
     verdict = verdict_of(trials)
     failed = verdict.counterexamples
     example = write_channel(failed[0], link, results / COUNTEREXAMPLE) if failed else None
@@ -163,9 +169,10 @@ def perform_sets(
     base: Trial | None = None,
     ip: int = 4,
     clock: Clock = "exact",
+    machine: Machine | None = None,
 ) -> list[Trial]:
     """One run of each set of faults, in a results directory of their own; ends the command if it is interrupted. `base`
-    is the trial without faults, with which they are compared."""
+    is the trial without faults, with which they are compared. A `machine` may have guests that are prepared already."""
     from owlt.orchestrator.checks.fault_cases import aimed_at, case_name, plan_of_cases
     from owlt.orchestrator.checks.proof import trials_of
 
@@ -173,7 +180,7 @@ def perform_sets(
         return []
     cases = {case_name(each): aimed_at(each) for each in sets}
     plan = plan_of_cases(f"prove-{implementation.name}", implementation, channel, file_size_bytes, cases, ip, clock)
-    perform_cases(printer, plan, results, again, guests)
+    perform_cases(printer, plan, results, again, guests, machine)
     return trials_of(plan, results, sets, base)
 
 

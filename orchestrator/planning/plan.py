@@ -160,6 +160,17 @@ def plan_sweep(
     )
 
 
+def with_one_seed(plan: Plan) -> Plan:
+    """The plan with the same seed for all runs: they then differ in nothing but their permutations."""
+    own = {"seed": run_seed(plan.sweep.seed, plan.sweep.name)}
+    of_guest = own if plan.sweep.clock == "exact" else {}
+    batches = [
+        batch.model_copy(update={**of_guest, "runs": [run.model_copy(update=own) for run in batch.runs]})
+        for batch in plan.batches
+    ]
+    return plan.model_copy(update={"batches": batches})
+
+
 def _checked(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
     """The faults of a channel and of a sweep together. Raises SweepMistake for a name that two of them have."""
     try:

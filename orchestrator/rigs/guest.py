@@ -24,6 +24,7 @@ from typing import IO, NoReturn
 from owlt import PACKAGE
 from owlt.agents.contract.implementation import Clock
 from owlt.emulator.kernel.bpf.loading import compiled_object, object_cache, sources
+from owlt.orchestrator.hosts.mount_namespace import mount
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.rigs.killed_programs import WARDEN_SCRIPT
 
@@ -35,6 +36,8 @@ START_NS = 1_767_225_600 * 10**9
 MASKED = ("/run", "/tmp", "/var/tmp", "/var/log", "/dev/shm")
 RIG_DIRECTORY = "/run/owlt"
 TASK_DIRECTORY = "/run/task"
+BEGINNING_DIRECTORY = "/run/beginning"
+"""In a guest's memory: what a run that others branch from has written."""
 OWN_DIRECTORY = "/proc/self/cwd"
 """A guest's own directory, for the kernel that is the guest."""
 PROJECT = "/run/machine/owlt"
@@ -142,7 +145,7 @@ sleep 60
 
 def mount_task() -> None:
     """Inside a guest: make its own directory the working directory."""
-    subprocess.run(["mount", "-t", "hostfs", "none", TASK_DIRECTORY, "-o", OWN_DIRECTORY], check=True)
+    mount("none", TASK_DIRECTORY, "hostfs", OWN_DIRECTORY)
     os.chdir(TASK_DIRECTORY)
 
 

@@ -7,6 +7,7 @@ depends on the template and the seed alone. The kernel's side is `orchestrator/k
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import signal
@@ -69,40 +70,20 @@ class Copy:
         return bool(select.select([self._handle], [], [], limit_s)[0])
 
 
-class Template:
-    """A guest that has become a template, or will; its copies end with it."""
+class _Server:
+    """A guest that has become a template: its kernel makes copies of it on request. Its copies end with it."""
 
-    def __init__(self, boot: Boot, directory: Path, program: Sequence[str], start: Start = start) -> None:
-        """Boot a guest with this program, which calls `become_template`; its console is `console.log` in `directory`.
-
-        Raises HostError if it does not become a template, with the end of its console.
-        """
+    def __init__(self, console: Path) -> None:
+        """`console` is the file that its console is written to."""
         self.is_broken = False
         """Whether it has ended or does not answer: no more copies can be made of it."""
-        self._console = directory / "console.log"
+        self._console = console
         self._requests = threading.Lock()
-        self._ours, theirs = socket.socketpair()
-        started: Future[subprocess.Popen[str]] = Future()
+        self._ours, self._theirs = socket.socketpair()
 
-        def hold() -> None:
-            """The guest ends with the thread that started it (setpriv --pdeathsig), so this one waits for its end."""
-            script = init_script(program, in_task_directory=False)
-            try:
-                with theirs, self._console.open("wb") as console:
-                    guest = start(boot, directory, script, theirs, console)
-            except OSError as problem:
-                started.set_exception(problem)
-                return
-            started.set_result(guest)
-            guest.wait()
-
-        self._holder = threading.Thread(target=hold, daemon=True)
-        self._holder.start()
-        try:
-            self._guest = started.result()
-        except OSError as problem:
-            self._ours.close()
-            raise HostError(f"the guest cannot be started: {problem}") from problem
+    def _wait_until_prepared(self) -> None:
+        """Wait until the guest has become a template. Raises HostError, with the guest ended."""
+        self._theirs.close()
         try:
             self._process_number(PREPARATION_S)
         except HostError:
@@ -113,34 +94,32 @@ class Template:
         """A copy that works in `directory` on this processor. Raises HostError if the template has ended."""
         stdin, stdin_ours = os.pipe()
         stdout_ours, stdout = os.pipe()
-        place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         console = os.fdopen(stdin_ours, "w"), os.fdopen(stdout_ours, errors="replace")
         try:
-            with self._requests:
-                return Copy(self._copied(seed, cpu, [stdin, stdout, place]), *console)
+            return Copy(self.copied(seed, cpu, stdin, stdout, directory), *console)
         except HostError:
             for file in console:
                 file.close()
             raise
         finally:
-            for descriptor in (stdin, stdout, place):
+            for descriptor in (stdin, stdout):
                 os.close(descriptor)
+
+    def copied(self, seed: int, cpu: int, stdin: int, stdout: int, directory: Path) -> int:
+        """Have a copy made, with these for its console and its directory. Returns its process number."""
+        place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with self._requests:
+                socket.send_fds(self._ours, [_REQUEST.pack(seed, cpu)], [stdin, stdout, place])
+                return self._process_number(COPYING_S)
+        except OSError as problem:
+            raise self._broken(str(problem)) from problem
+        finally:
+            os.close(place)
 
     def close(self) -> None:
         """End it, and with it its copies."""
-        self._ours.close()
-        if self._guest.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._guest.pid, signal.SIGKILL)
-        self._holder.join()
-
-    def _copied(self, seed: int, cpu: int, descriptors: list[int]) -> int:
-        """Have a copy made, with these for its console and its directory. Returns its process number."""
-        try:
-            socket.send_fds(self._ours, [_REQUEST.pack(seed, cpu)], descriptors)
-        except OSError as problem:
-            raise self._broken(str(problem)) from problem
-        return self._process_number(COPYING_S)
+        raise NotImplementedError
 
     def _process_number(self, limit_s: float) -> int:
         """What the template writes: a process number, or the negative number of an error."""
@@ -163,3 +142,71 @@ class Template:
     def _failure(self, reason: str) -> HostError:
         console = self._console.read_text(errors="replace").strip().splitlines()
         return HostError(f"the guest cannot be copied ({reason}); its console ends: {' / '.join(console[-5:])}")
+
+
+class Template(_Server):
+    """A booted guest that has become a template, or will."""
+
+    def __init__(self, boot: Boot, directory: Path, program: Sequence[str], start: Start = start) -> None:
+        """Boot a guest with this program, which calls `become_template`; its console is `console.log` in `directory`.
+
+        Raises HostError if it does not become a template, with the end of its console.
+        """
+        super().__init__(directory / "console.log")
+        started: Future[subprocess.Popen[str]] = Future()
+
+        def hold() -> None:
+            """The guest ends with the thread that started it (setpriv --pdeathsig), so this one waits for its end."""
+            script = init_script(program, in_task_directory=False)
+            try:
+                with self._console.open("wb") as console:
+                    guest = start(boot, directory, script, self._theirs, console)
+            except OSError as problem:
+                started.set_exception(problem)
+                return
+            started.set_result(guest)
+            guest.wait()
+
+        self._holder = threading.Thread(target=hold, daemon=True)
+        self._holder.start()
+        try:
+            self._guest = started.result()
+        except OSError as problem:
+            self._theirs.close()
+            self._ours.close()
+            raise HostError(f"the guest cannot be started: {problem}") from problem
+        self._wait_until_prepared()
+
+    def close(self) -> None:
+        self._ours.close()
+        if self._guest.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._guest.pid, signal.SIGKILL)
+        self._holder.join()
+
+
+class CopiedTemplate(_Server):
+    """A copy of a template that has become a template itself, with what it has done since it was copied."""
+
+    def __init__(self, template: Template, seed: int, cpu: int, directory: Path) -> None:
+        """Copy a template; the console of the copy is `console.log` in `directory`.
+
+        Raises HostError if it does not become a template, with the end of its console.
+        """
+        super().__init__(directory / "console.log")
+        try:
+            with self._console.open("wb") as console:
+                pid = template.copied(seed, cpu, self._theirs.fileno(), console.fileno(), directory)
+        except HostError:
+            self._theirs.close()
+            self._ours.close()
+            raise
+        self._guest = Copy(pid, io.StringIO(), io.StringIO())
+        self._wait_until_prepared()
+
+    def close(self) -> None:
+        self._ours.close()
+        if self._guest.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._guest.pid, signal.SIGKILL)
+            self._guest.wait(COPYING_S)

@@ -13,9 +13,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -26,14 +28,15 @@ from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.own_directories import process_directory
 from owlt.orchestrator.own_version import own_version
 from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB, guest_memory_mb
-from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.planning.run_channel import channel_key
 from owlt.orchestrator.planning.seeds import certification_seed
 from owlt.orchestrator.rigs import guest, namespaces
 from owlt.orchestrator.rigs.killed_programs import ask_warden
 from owlt.orchestrator.rigs.processor_time import ProcessorWaits, Waited, is_counted
 from owlt.orchestrator.rigs.provenance import Provenance
-from owlt.orchestrator.rigs.template import Copy, Template
+from owlt.orchestrator.rigs.template import CopiedTemplate, Copy, Template
+from owlt.orchestrator.run.branching import beginning_of
 from owlt.orchestrator.run.events import EVENT_MARK, RigFailed, event_in
 from owlt.orchestrator.run.task import TASK_NAME, Task, write_survey, write_task
 from owlt.orchestrator.run.versions import VERSION_S, read_versions
@@ -159,7 +162,8 @@ stops the exact clock, and with it those limits."""
 
 
 class Templates:
-    """Templates, prepared when they are needed first. Not safe for use by several threads at once."""
+    """Templates, prepared when they are needed first, for all plans of the same implementations on one clock. Not safe
+    for use by several threads at once."""
 
     def __init__(self, plan: Plan, kernel: Kernel, cpu: int, smallest_mb: int) -> None:
         self._plan = plan
@@ -167,6 +171,8 @@ class Templates:
         self._cpu = cpu
         self._smallest_mb = smallest_mb
         self._templates: dict[int, Template] = {}
+        self.beginnings: dict[str, CopiedTemplate | None] = {}
+        """The guests behind a beginning that runs share, by its name; None: the runs cannot share it."""
         self._versions: dict[str, str] | None = None
         self._end = ExitStack()
         self._directory = self._end.enter_context(process_directory("templates"))
@@ -176,11 +182,14 @@ class Templates:
 
         Raises HostError if a guest cannot be prepared or copied.
         """
+        return self._of_size(memory_mb).copy(seed, cpu, directory)
+
+    def _of_size(self, memory_mb: int) -> Template:
         template = self._templates.get(memory_mb)
         if template is not None and template.is_broken:
             template.close()
             template = None
-        return (template or self._prepared(memory_mb)).copy(seed, cpu, directory)
+        return template or self._prepared(memory_mb)
 
     def versions(self) -> dict[str, str]:
         """The versions of the plan's implementations, from their programs in a copy of the smallest template."""
@@ -193,6 +202,15 @@ class Templates:
             except (OSError, ValueError) as problem:
                 raise HostError(f"the versions of the implementations are not known: {reason}") from problem
         return self._versions
+
+    def beginning(self, batch: Batch, memory_mb: int, cpu: int, write: Callable[[Path], None]) -> CopiedTemplate:
+        """The guest that performs the beginning of a batch's run, whose task `write` writes, and is then a template.
+
+        Raises HostError if it does not become one.
+        """
+        directory = Path(tempfile.mkdtemp(prefix="beginning-", dir=self._directory))
+        write(directory)
+        return CopiedTemplate(self._of_size(memory_mb), batch.seed, cpu, directory)
 
     def _survey(self, directory: Path) -> str:
         """Perform the survey in a directory. Returns why it may have failed."""
@@ -209,7 +227,7 @@ class Templates:
 
     def close(self) -> None:
         """End them, and with them all copies."""
-        for template in self._templates.values():
+        for template in [*filter(None, self.beginnings.values()), *self._templates.values()]:
             template.close()
         self._end.close()
 
@@ -235,15 +253,68 @@ class Launcher(Protocol):
         """End what the workers shared."""
 
 
+WORTH_SHARING = 4
+"""Runs of a single plan that share their beginning; for fewer, a guest that performs it for all saves little."""
+
+
+class SharedBeginnings:
+    """The guests of runs that share their beginning (`run.branching`): it is performed once, for at least `least` runs.
+    Not safe for use by several threads at once."""
+
+    def __init__(self, plan: Plan, templates: Templates, least: int) -> None:
+        self._sweep = plan.sweep
+        self._templates = templates
+        self._least = least
+        self._runs = Counter(map(self._name, plan.runs))
+        self._launched: set[str] = set()
+
+    def copy(
+        self, batch: Batch, memory_mb: int, cpu: int, directory: Path, write: Callable[[Batch, Path], None]
+    ) -> Copy | None:
+        """The guest of a batch's run behind its beginning; None if the run has to be performed whole.
+
+        A run that is launched again is performed whole: its first copy may have failed because it was one. `write`
+        writes the task of the beginning into a directory.
+        """
+        run, beginnings = batch.runs[0], self._templates.beginnings
+        name = self._name(run)
+        if not name or self._runs[name] < self._least or run.run_id in self._launched:
+            return None
+        self._launched.add(run.run_id)
+        try:
+            if name not in beginnings:
+                beginnings[name] = None
+                first = batch.model_copy(update={"runs": [beginning_of(run, self._sweep)]})
+                beginnings[name] = self._templates.beginning(first, memory_mb, cpu, partial(write, first))
+            shared = beginnings[name]
+            return None if shared is None else shared.copy(batch.seed, cpu, directory)
+        except HostError:
+            return None
+
+    def _name(self, run: Run) -> str:
+        beginning = beginning_of(run, self._sweep)
+        return beginning.model_dump_json() if beginning else ""
+
+
 class VirtualWorkers:
     """Workers in guests, one pinned to each core: copies of a template if the kernel can be copied, or booted."""
 
-    def __init__(self, plan: Plan, kernel: Kernel, cpus: list[int], provenance: Provenance) -> None:
+    def __init__(
+        self, plan: Plan, kernel: Kernel, cpus: list[int], provenance: Provenance, of: Templates | None = None
+    ) -> None:
+        """`of` are the templates of another plan, which are not closed with these workers."""
         self.provenance = provenance
         self._plan = plan
         self._kernel = kernel
         self._cpus = cpus
-        self._templates = Templates(plan, kernel, cpus[0], SMALLEST_GUEST_MB)
+        self._is_owner = of is None
+        self._templates = of or Templates(plan, kernel, cpus[0], SMALLEST_GUEST_MB)
+        self._beginnings = SharedBeginnings(plan, self._templates, least=WORTH_SHARING if self._is_owner else 1)
+
+    def of_plan(self, plan: Plan) -> VirtualWorkers:
+        """The workers of another plan with the same implementations on the same clock, whose guests are prepared
+        already if these were."""
+        return VirtualWorkers(plan, self._kernel, self._cpus, self.provenance, self._templates)
 
     def __call__(self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]) -> Worker:
         memory_mb = guest_memory_mb(batch.runs)
@@ -253,13 +324,20 @@ class VirtualWorkers:
             boot = guest.Boot(self._kernel.path, clock, cpu, memory_mb, batch.seed, self._kernel.seccomp)
             command = guest.python_command(WORKER, guest.RIG_DIRECTORY)
             return WorkerProcess(guest.launch(boot, directory, command))
-        versions = self._templates.versions() if batch.runs else {}
-        write_task(self._plan, batch, directory, self._kernel.hz, certificates, versions, self.provenance)
-        return WorkerProcess(self._templates.copy(memory_mb, batch.seed, self._cpus[slot], directory))
+        versions, cpu = self._templates.versions() if batch.runs else {}, self._cpus[slot]
+
+        def write(of: Batch, place: Path, is_beginning: bool = True) -> None:
+            hz, provenance = self._kernel.hz, self.provenance
+            write_task(self._plan, of, place, hz, certificates, versions, provenance, is_beginning)
+
+        write(batch, directory, is_beginning=False)
+        copy = self._beginnings.copy(batch, memory_mb, cpu, directory, write) if batch.runs else None
+        return WorkerProcess(copy or self._templates.copy(memory_mb, batch.seed, cpu, directory))
 
     def close(self) -> None:
         """End the templates."""
-        self._templates.close()
+        if self._is_owner:
+            self._templates.close()
 
 
 CERTIFICATE_HANGS_S = 600.0

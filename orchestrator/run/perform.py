@@ -24,6 +24,7 @@ from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.rigs.timed_waits import WaitRecorder
 from owlt.orchestrator.run.applying import apply_channel, close_channel, start_timeline
+from owlt.orchestrator.run.branching import Branching
 from owlt.orchestrator.run.capturing import (
     CapturingHost,
     drain_channel,
@@ -59,11 +60,19 @@ from owlt.results.waits import write_waits
 Observe = Callable[[str], None]
 
 
-def perform(run: Run, setting: Setting, directory: Path, observe: Observe, life: HostLife | None = None) -> RunRecord:
+def perform(
+    run: Run,
+    setting: Setting,
+    directory: Path,
+    observe: Observe,
+    life: HostLife | None = None,
+    branching: Branching | None = None,
+) -> RunRecord:
     """Perform one run and write its record, logs and captures into `directory`, which is made if it does not exist.
 
     `observe` is called with the name of each phase as it begins. With `life`, the run is one of many in one life of the
-    hosts, which examines what is left on them. Raises only what ends the process.
+    hosts, which examines what is left on them. With `branching`, it becomes another one after the launch. Raises only
+    what ends the process.
     """
     directory.mkdir(parents=True, exist_ok=True)
     setting = replace(setting, rig=setting.rig.over(run.permutation.ip))
@@ -71,7 +80,7 @@ def perform(run: Run, setting: Setting, directory: Path, observe: Observe, life:
     result, sides = RunResult(), Sides() if life is None else life.sides()
     try:
         with ExitStack() as undo:
-            _phases(run, setting, directory, result, sides, undo, observe, life)
+            _phases(run, setting, directory, result, sides, undo, observe, life, branching)
         outcome, code, reason = Outcome.COMPLETED, None, ""
         result.suspect += setting.rig.killed_programs.take()
     except Ended as end:
@@ -86,6 +95,7 @@ def perform(run: Run, setting: Setting, directory: Path, observe: Observe, life:
     if setting.rig.conditions is not None:
         reconnections = setting.rig.conditions.take_reconnections()
         result.reconnections = {role: list(times_ns) for role, times_ns in reconnections.items()}
+    run = run if branching is None else branching.run
     record = result.record(run, setting, sides, outcome, code, reason)
     write_record(record, directory)
     return record
@@ -119,6 +129,7 @@ def _phases(
     undo: ExitStack,
     observe: Observe,
     life: HostLife | None,
+    branching: Branching | None,
 ) -> None:
     rig, implementation = setting.rig, setting.implementation_of(run)
     observe("stage")
@@ -140,10 +151,13 @@ def _phases(
             interventions = _interventions(run, setting, staged, directory, sides, undo)
             launch(staged, rig, directory, sides, undo, None if life is None else life.living)
             observe("transfer")
+            if branching is not None:
+                interventions = branching.interventions(rig, result)
             if missed := wait_for_end(run, implementation, instruments.watch, sides, interventions):
                 result.suspect.append(f"the session ended before {missed}")
         finally:
             result.ended_at_ns = time.time_ns()
+            run = run if branching is None else branching.run
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
                 observe("stop")
                 _stop(run, setting, staged, instruments, clock, directory, result, sides)

@@ -60,6 +60,8 @@ class Task(BaseModel):
     """The versions of the implementations, by name; None: the worker asks the programs."""
     provenance: dict[str, dict[str, str]] = {}
     """The machine's provenance in the records of each implementation, by name."""
+    is_beginning: bool = False
+    """The guest becomes a template after the launch of the one run, which all others of `branching` share."""
     soak: Soak | None = None
     """Not None: the runs, which are of one implementation, are one life of the hosts."""
 
@@ -72,6 +74,7 @@ def write_task(
     certificates: dict[str, Certified],
     versions: dict[str, str] | None = None,
     provenance: Provenance = UNKNOWN_MACHINE,
+    is_beginning: bool = False,
 ) -> None:
     """Write the task of a batch into its worker's directory; `certificates` are those of its runs' channels.
 
@@ -90,6 +93,7 @@ def write_task(
         kernel_hz=kernel_hz,
         versions=versions,
         provenance={name: provenance.digests(name) for name in sorted(names)},
+        is_beginning=is_beginning,
     )
     (directory / TASK_NAME).write_text(task.model_dump_json())
 

@@ -31,9 +31,10 @@ from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.planning.run_channel import seeded
 from owlt.orchestrator.planning.seeds import link_seed
 from owlt.orchestrator.rigs import namespaces
-from owlt.orchestrator.rigs.guest import START_NS, mount_task, power_off
+from owlt.orchestrator.rigs.guest import BEGINNING_DIRECTORY, START_NS, mount_task, power_off
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.orchestrator.rigs.template import become_template
+from owlt.orchestrator.run.branching import Branching
 from owlt.orchestrator.run.events import (
     BatchEnded,
     CertificationStarted,
@@ -186,6 +187,9 @@ def do_task(directory: Path, rig: Rig, takes_seeds: bool) -> None:
     if task.soak is not None:
         _soak(task, task.soak, setting, directory)
         return
+    if task.is_beginning:
+        _perform_branches(task, setting, directory)
+        return
     rig.channel.lease(f"owlt, sweep {task.sweep.name}", BESIDE_THE_SESSION_S)
     for key in task.certify:
         _certify(key, task, setting, directory)
@@ -209,6 +213,32 @@ def _soak(task: Task, soak: Soak, setting: Setting, directory: Path) -> None:
             life.settle(place, began_ns, record, run_directory(directory, run.run_id))
             if life.is_over:
                 break
+
+
+def _perform_branches(task: Task, setting: Setting, directory: Path) -> None:
+    """Perform the task's run until it branches, and in each copy of this guest its own run to the end."""
+
+    def own_run() -> Run:
+        mount_task()
+        (run,) = read_task(directory).runs
+        report(RigStarting())
+        report(RunStarted(run_id=run.run_id))
+        return run
+
+    def enter(phase: str) -> None:
+        report(PhaseStarted(run_id=branching.run.run_id, phase=phase))
+
+    (run,) = task.runs
+    branching = Branching(run, own_run)
+    shared = Path(BEGINNING_DIRECTORY)
+    setting.rig.channel.lease(f"owlt, sweep {task.sweep.name}", BESIDE_THE_SESSION_S)
+    setting.rig.channel.renew(lease_s(run, task))
+    with _heartbeats(run.deadline_s(setting.implementation_of(run))):
+        record = perform(run, setting, shared, enter, branching=branching)
+    if not branching.has_branched:
+        raise HostError(f"the runs cannot share their beginning: {record.outcome}: {record.reason}")
+    shutil.copytree(shared, run_directory(directory, record.run_id))
+    report(RunEnded(run_id=record.run_id, outcome=record.outcome, reason=record.reason))
 
 
 def _setting(task: Task, rig: Rig, versions: dict[str, str], takes_seeds: bool) -> Setting:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 from owlt.captures.pool import processes
 from owlt.inputs.mistake import Mistake
@@ -73,6 +76,64 @@ class ThisMachine:
 
 
 THIS_MACHINE = ThisMachine()
+
+
+class PreparedMachine(ThisMachine):
+    """This machine, for several plans one after the other: if their implementations are the same, what is prepared for
+    the first serves all. Use it as a context manager.
+    """
+
+    def __init__(self) -> None:
+        self._end = ExitStack()
+        self._workers: Launcher | None = None
+        self._serves: object = None
+        self._executor: KeptExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.close()
+
+    def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
+        """Guests; those of earlier plans are prepared already."""
+        serves = (plan.implementations, plan.sweep.clock, plan.sweep.rig, cpus)
+        if self._workers is None or self._serves != serves:
+            self._workers, self._serves = super().launcher(plan, cpus), serves
+            self._end.callback(self._workers.close)
+        return self._workers.of_plan(plan) if isinstance(self._workers, VirtualWorkers) else self._workers
+
+    def analysis_executor(self, plan: Plan) -> Executor:
+        """The processes of the first plan."""
+        if self._executor is None:
+            self._executor = KeptExecutor(partial(super().analysis_executor, plan))
+            self._end.callback(self._executor.end)
+        return self._executor
+
+
+class KeptExecutor(Executor):
+    """An executor that serves on after a shutdown, which only waits for what was submitted, until `end`."""
+
+    def __init__(self, make: Callable[[], Executor]) -> None:
+        self._make = make
+        self._executor = make()
+        self._submitted: list[Future[Any]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        try:
+            self._submitted.append(self._executor.submit(fn, *args, **kwargs))
+        except BrokenExecutor:
+            self._executor = self._make()
+            raise
+        return self._submitted[-1]
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        futures.wait(self._submitted)
+        self._submitted.clear()
+
+    def end(self) -> None:
+        """End the processes."""
+        self._executor.shutdown()
 
 
 def missing_memory(plan: Plan, machine_bytes: int) -> Iterator[Mistake]:

@@ -50,6 +50,7 @@ def test_without_faults_every_packet_arrives_once_and_in_order(cases: dict[str, 
     ("case", "lost"),
     [
         ("drop", [2]),
+        ("drop-instead", [2]),
         ("drop-list", [0, 3, 4, 5]),
         ("drop-every", [4, 9, 14, 19]),
         ("drop-by-content", [7]),
@@ -68,6 +69,20 @@ def test_a_packet_that_is_sent_again_can_be_hit_by_the_errors_of_the_link(cases:
     assert 0 < lost < COUNT
     assert len(case.order_out) == COUNT - lost
     assert (case.told["status"]["failure"], case.told["status"]["held"]) == ("", 0)
+
+
+def test_faults_that_took_the_place_of_others_are_reported_as_if_they_had_been_the_first(
+    cases: dict[str, Passed],
+) -> None:
+    told, first = cases["drop-instead"].told, cases["drop"].told
+
+    assert [told[key] for key in ("configured", "described")] == [first[key] for key in ("configured", "described")]
+    assert told["status"]["faults"] == first["status"]["faults"]
+    assert "faults" not in told["statistics"]["reverse"]
+
+
+def test_faults_that_have_counted_a_packet_are_not_replaced(cases: dict[str, Passed]) -> None:
+    assert "packets have been counted already" in cases["drop-instead"].told["refusal"]
 
 
 def test_packets_that_are_not_in_the_scope_are_not_counted(cases: dict[str, Passed]) -> None:

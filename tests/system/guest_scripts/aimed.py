@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.emulator.faults import FaultsNotReplaced
 from tests.system.guest_scripts import three_hosts
 from tests.system.guest_scripts.packets import PORT
 
@@ -17,12 +18,30 @@ THIRD = {"direction": "forward", "packet": "udp", "occurrence": 3}
 DELAY = {"forward": {"delay": "50 ms"}}
 
 
-def case(name: str, *faults: dict[str, Any], count: int = COUNT, **more: Any) -> None:
-    described = emulator.configure(ChannelSpec.from_wire({**DELAY, "faults": list(faults), **more})).to_wire()
+def case(
+    name: str,
+    *faults: dict[str, Any],
+    count: int = COUNT,
+    instead_of: tuple[dict[str, Any], ...] = (),
+    **more: Any,
+) -> None:
+    """With `instead_of`, these faults are started, and the others take their place before the first packet, but not
+    afterwards."""
+    first = instead_of or faults
+    described = emulator.configure(ChannelSpec.from_wire({**DELAY, "faults": list(first), **more})).to_wire()
+    refusal = ""
     with three_hosts.captures(name):
         emulator.faults_start()
+        if instead_of:
+            described = emulator.faults_replace(faults).to_wire()
         three_hosts.send("sender", count, SIZE_BYTES, PAUSE_S, 1.5)
+    if instead_of:
+        try:
+            emulator.faults_replace(instead_of)
+        except FaultsNotReplaced as refused:
+            refusal = str(refused)
     seen[name] = {
+        "refusal": refusal,
         "configured": described,
         "described": emulator.describe().to_wire(),
         "status": emulator.faults_status(),
@@ -33,6 +52,9 @@ def case(name: str, *faults: dict[str, Any], count: int = COUNT, **more: Any) ->
 with three_hosts.service() as emulator:
     case("control")
     case("drop", THIRD | {"action": "drop"})
+    never = {"packet": "udp", "occurrence": 1000, "action": "drop"}
+    both = tuple({"direction": direction, **never} for direction in ("forward", "reverse"))
+    case("drop-instead", THIRD | {"action": "drop"}, instead_of=both)
     case("drop-list", THIRD | {"occurrence": [1, "4-6"], "action": "drop"})
     case("drop-every", THIRD | {"occurrence": {"every": 5}, "action": "drop"})
     case("drop-by-content", THIRD | {"packet": f"{NUMBER_IS} = 7", "occurrence": 1, "action": "drop"})

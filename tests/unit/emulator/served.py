@@ -24,6 +24,7 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "timeline_start": (),
     "timeline_stop": (),
     "faults_start": (),
+    "faults_replace": ([],),
     "certify": (OTHER_CHANNEL.to_wire(), {}),
 }
 """A valid call of each method that changes something."""
@@ -80,6 +81,10 @@ class RememberingEmulator(Emulator):
     def faults_start(self) -> Any:
         self.made.append("faults_start")
         return NO_FAULTS_STATUS
+
+    def faults_replace(self, faults: Any) -> Any:
+        self.made.append("faults_replace")
+        return self.channel.to_wire()
 
     def faults_status(self) -> Any:
         return NO_FAULTS_STATUS

@@ -191,3 +191,12 @@ def test_a_frame_of_another_protocol_keeps_all_but_the_field() -> None:
 
 def test_bits_beyond_the_end_of_a_frame_do_not_count() -> None:
     assert with_flipped_bits(b"\x00\x01", [0, 15, 16, 1000]) == b"\x80\x00"
+
+
+def test_rules_that_take_the_place_of_others_have_the_classes_that_the_kernel_has_filters_for() -> None:
+    faults = channel(DROP | {"packet": "tcp", "occurrence": 3.0}).faults
+
+    rules = rules_of(faults, {"forward": ["udp", "tcp"], "reverse": ["udp"]})
+
+    assert [each.class_number for each in rules["forward"].rules] == [1]
+    assert (rules["forward"].packets, rules["reverse"].rules) == (["udp", "tcp"], [])

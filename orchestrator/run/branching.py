@@ -1,0 +1,81 @@
+"""Runs that share their beginning: it is performed once, in a guest that becomes a template just after both programs
+were started; each of the runs continues in a copy, with its own faults.
+
+Runs share it if they differ in nothing but which packets their aimed faults hit. The first packet leaves the queue, and
+is counted, only after the branch, so a run is the same as one that was performed whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from owlt.emulator.channel.packet_filter import ANY
+from owlt.emulator.channel.spec import DIRECTIONS
+from owlt.inputs.sweep import Sweep
+from owlt.orchestrator.hosts.confinement import START_STEP_NS
+from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.planning.plan import Run
+from owlt.orchestrator.rigs.rig import Rig
+from owlt.orchestrator.rigs.template import become_template
+from owlt.orchestrator.run.programs import Intervention
+from owlt.orchestrator.run.state import RunResult
+
+BEGINNING = "shared-beginning"
+"""The id of the run that the others branch from, and the name of its channel."""
+NEVER = 999_999_999_999_999
+"""A packet that no run has."""
+_NO_HITS = [{"direction": direction, "occurrence": NEVER, "action": "drop"} for direction in DIRECTIONS]
+_SIMPLE_ACTIONS = {"delay", "duplicate"}
+BRANCH_AFTER_NS = 100_000
+"""How long after the start of the second program a run branches: a program that computes for free has sent its first
+packet by then, and a packet of 100 bytes takes 0.8 ms at 1 Mbit/s to leave the queue."""
+
+
+def beginning_of(run: Run, sweep: Sweep) -> Run | None:
+    """The run that begins as this one, and whose faults hit nothing: equal for all runs that can share it. None if it
+    cannot be shared."""
+    is_altered = sweep.restarts or sweep.skipped_waits or sweep.announce_outages or sweep.host_captures
+    is_alone = sweep.clock != "exact" or sweep.rig != "virtual" or is_altered
+    if is_alone or not all(map(_is_simple, run.faults)):
+        return None
+    permutation = run.permutation.model_copy(update={"channel_name": BEGINNING})
+    own = {"run_id": BEGINNING, "permutation": permutation, "order": 0, "faults": _NO_HITS}
+    return run.model_copy(update=own)
+
+
+def _is_simple(fault: Mapping[str, Any]) -> bool:
+    """Whether a written fault is aimed at packets of any class, from the launch on, and needs no other packet."""
+    action = fault["action"]
+    return (
+        fault.keys() <= {"direction", "packet", "occurrence", "action"}
+        and fault.get("packet", ANY) == ANY
+        and (action == "drop" or action.keys() <= _SIMPLE_ACTIONS)
+    )
+
+
+class Branching:
+    """The run that is performed: at first the one that the others branch from; in each copy of the guest its own."""
+
+    def __init__(self, beginning: Run, own_run: Callable[[], Run]) -> None:
+        """`own_run` gives the run of a copy."""
+        self.run = beginning
+        self.has_branched = False
+        self._own_run = own_run
+
+    def interventions(self, rig: Rig, result: RunResult) -> Iterable[Intervention]:
+        """The branch, if the second program was launched just now: programs start at multiples of START_STEP_NS."""
+        now_ns = time.time_ns()
+        wait_ns = START_STEP_NS - now_ns % START_STEP_NS + BRANCH_AFTER_NS
+        return [
+            Intervention(time.monotonic() + wait_ns / 1e9, "the run was to branch", lambda: self._branch(rig, result))
+        ]
+
+    def _branch(self, rig: Rig, result: RunResult) -> None:
+        if any(fault["seen"] for fault in rig.channel.faults_status()["faults"]):
+            raise HostError("the first packet left the queue before the run branched")
+        become_template()
+        own = self._own_run()
+        result.channel = rig.channel.faults_replace(own.faults).to_wire()
+        self.run, self.has_branched = own, True

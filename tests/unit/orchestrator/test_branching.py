@@ -1,0 +1,109 @@
+"""Which runs share their beginning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from owlt.emulator.channel.aimed_fault import Action, Aim, Fault, Range
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.sweep import Restart, Sweep
+from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_of_cases
+from owlt.orchestrator.planning.plan import Plan, Run, faults_of
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.orchestrator.run.branching import beginning_of
+
+DROP, LATE, TWICE = Action(drop=True), Action(delay_ns=5 * 10**9), Action(duplicate=1)
+AFTER_ANOTHER = Action(hold_until_packet=Aim(direction="forward", packet="cfdp.eof"))
+
+
+def fault(direction: Any = "forward", number: int = 1, action: Action = DROP, **more: Any) -> Fault:
+    return Fault(direction=direction, occurrences=(Range(number, number),), action=action, **more)
+
+
+def planned(*cases: list[Fault], channel: ChannelSpec = PLAIN_CHANNEL) -> Plan:
+    named = {f"case-{number}": each for number, each in enumerate(cases)}
+    return plan_of_cases("prove-cfdp", find_implementation("cfdp"), channel, 2000, named)
+
+
+def beginning(each: Fault) -> Run | None:
+    plan = planned([each])
+    return beginning_of(plan.runs[0], plan.sweep)
+
+
+def test_runs_that_differ_only_in_the_packets_that_are_hit_share_their_beginning() -> None:
+    plan = planned([fault()], [fault("reverse", 3)], [fault(), fault("reverse", 2, LATE)], [fault(action=TWICE)])
+
+    beginnings = [beginning_of(run, plan.sweep) for run in plan.runs]
+
+    assert beginnings[0] is not None
+    assert beginnings == [beginnings[0]] * 4
+
+
+def test_the_faults_of_the_beginning_count_the_packets_of_both_directions() -> None:
+    shared = beginning(fault())
+
+    assert shared is not None
+    assert [each.direction for each in faults_of(shared.faults)] == ["forward", "reverse"]
+
+
+def test_runs_over_other_channels_have_another_beginning() -> None:
+    slow = PLAIN_CHANNEL.model_copy(update={"forward": PLAIN_CHANNEL.forward.model_copy(update={"rate_bps": 10_000})})
+    plans = planned([fault()]), planned([fault()], channel=slow)
+
+    one, other = (beginning_of(plan.runs[0], plan.sweep) for plan in plans)
+
+    assert one != other
+
+
+def test_runs_with_other_seeds_have_another_beginning() -> None:
+    plan = planned([fault()])
+
+    assert beginning_of(plan.runs[0], plan.sweep) != beginning_of(
+        plan.runs[0].model_copy(update={"seed": 1}), plan.sweep
+    )
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        fault(packet="cfdp.eof"),
+        fault(from_ns=10**9),
+        fault(probability=0.5),
+        fault(action=AFTER_ANOTHER),
+    ],
+)
+def test_a_run_does_not_share_its_beginning_if_a_fault_depends_on_more_than_the_number_of_the_packet(
+    special: Fault,
+) -> None:
+    assert beginning(special) is None
+
+
+def test_the_run_without_faults_shares_the_beginning_of_those_with_faults() -> None:
+    plan = planned([], [fault()])
+
+    one, other = (beginning_of(run, plan.sweep) for run in plan.runs)
+
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"clock": "skip"},
+        {"rig": "local"},
+        {"restarts": {"case-0": Restart.model_validate({"side": "sender", "at": "1 s", "after": "1 s"})}},
+    ],
+)
+def test_runs_on_another_clock_or_rig_or_with_a_restart_are_performed_whole(other: dict[str, Any]) -> None:
+    plan = planned([fault()])
+    sweep: Sweep = plan.sweep.model_copy(update=other)
+
+    assert beginning_of(plan.runs[0], sweep) is None
+
+
+def test_all_cases_of_a_plan_have_one_seed() -> None:
+    plan = planned([], [fault()], [fault("reverse", 3)])
+
+    assert len({run.seed for run in plan.runs} | {batch.seed for batch in plan.batches}) == 1
