@@ -18,7 +18,7 @@ from owlt.captures.inspection.critical_path import WAITS, CriticalPath, Part, Ph
 
 What = Literal["timer", "waiting", "round trips", "queueing", "serialization", "processing"]
 _ALIKE = 1.02
-"""Waits of one host, before messages of one name, are one cause if the next longer one is at most so much longer."""
+"""Waits of one host, before messages of one name, are one cause if none is longer than so many times the shortest."""
 LEAST_SHARE = 0.005
 """The share of the session that a cause takes at least, to be one."""
 _REST = 0.01
@@ -76,8 +76,8 @@ def _waits(path: CriticalPath) -> Iterable[Cause]:
     whole.sort(key=lambda parts: (parts[0].kind, parts[0].host, _name(path, parts[0]), _length_ns(parts)))
     alike: list[list[tuple[Part, ...]]] = []
     for parts in whole:
-        before = alike[-1][-1] if alike else None
-        if before and _is_alike(path, before, parts):
+        shortest = alike[-1][0] if alike else None
+        if shortest and _is_alike(path, shortest, parts):
             alike[-1].append(parts)
         else:
             alike.append([parts])

@@ -11,6 +11,9 @@ from owlt.captures.frames.columns import Columns, Rows
 from owlt.captures.frames.session import Host
 
 INTACT = -1
+UNCHECKED_BITS = range(6 * 8, 12 * 8)
+"""The bits of a frame that no checksum covers and no host compares: Ethernet's source address. A host accepts a copy
+that was hit there."""
 
 
 def without(rows: Rows, taken: Rows) -> Rows:

@@ -21,7 +21,7 @@ from typing import Literal
 
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Host
-from owlt.captures.matches.delivery import INTACT, Crossing, OneWay
+from owlt.captures.matches.delivery import INTACT, UNCHECKED_BITS, Crossing, OneWay
 from owlt.captures.protocols.messages import Message
 from owlt.captures.protocols.reader import REPEATED, RETRANSMISSION, Coverage
 
@@ -32,8 +32,6 @@ ALIKE = 5
 MOST = 60
 """The most lines in total."""
 AGAIN = (RETRANSMISSION, REPEATED)
-_UNCHECKED_BITS = range(6 * 8, 12 * 8)
-"""The bits of a frame that no checksum covers and no host compares: Ethernet's source address."""
 _LAST = 10
 """The number of lines at the end, if there are too many."""
 
@@ -107,7 +105,7 @@ def _rungs_one_way(messages: Sequence[Message], way: OneWay, coverage: Coverage,
         times_ns = tuple(time_ns for time_ns, _ in arrivals)
         fate = "" if times_ns else fates.get((message.host, message.frame), "")
         kind = _kind(message, coverage)
-        is_accepted = bit in _UNCHECKED_BITS
+        is_accepted = bit in UNCHECKED_BITS
         rungs.append(Rung(message, message.time_ns, times_ns, bit != INTACT, kind, fate, is_accepted=is_accepted))
     return rungs
 

@@ -27,8 +27,9 @@ def first_bad(count: int, is_bad: Callable[[int], bool]) -> int:
 
 
 def first_divergence(run: Path, other: Path) -> str:
-    """The first packet at the sender's port in which two runs differ, as a phrase; "" if there is none: in its
-    direction, in the length or the octets of its payload, or in its time from the first packet by more than 1 ms.
+    """The first packet with payload at the sender's port in which two runs differ, as a phrase with its number among
+    such packets of both directions; "" if there is none: in its direction, in the length or the octets of its payload,
+    or in its time from the first one by more than 1 ms.
 
     Raises NotACapture, OSError.
     """
@@ -43,8 +44,10 @@ def first_divergence(run: Path, other: Path) -> str:
     numbers = np.flatnonzero(differs)
     if numbers.size:
         number = int(numbers[0])
-        return f"packet {number + 1}: {_text(*first, number)} and {_text(*second, number)}"
-    return "" if len(rows[0]) == len(rows[1]) else f"packet {count + 1}: {len(rows[0])} packets and {len(rows[1])}"
+        return f"packet with payload {number + 1}: {_text(*first, number)} and {_text(*second, number)}"
+    if len(rows[0]) == len(rows[1]):
+        return ""
+    return f"packet with payload {count + 1}: there are {len(rows[0])} and {len(rows[1])}"
 
 
 def _with_payload(capture: Columns) -> Rows:

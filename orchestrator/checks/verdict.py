@@ -21,11 +21,10 @@ from owlt.agents.contract.implementation import ROLES, Implementation
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.pairs import load_pairs
 from owlt.captures.accounting.summary import CaptureSummary, load_summary, read_both
-from owlt.captures.files.blocks import ETHERNET_BYTES
 from owlt.captures.frames.columns import Columns, first_difference, read_columns
 from owlt.captures.frames.decoding import Kind
 from owlt.captures.frames.session import ANY, Session, sent_by
-from owlt.captures.matches.delivery import INTACT
+from owlt.captures.matches.delivery import UNCHECKED_BITS
 from owlt.captures.matches.matching import match_captures
 from owlt.inputs.quantities import format_rate
 from owlt.orchestrator.checks.fault_cases import what_is_left
@@ -146,7 +145,7 @@ def _honesty(implementation: Implementation, record: RunRecord, directory: Path)
             return Finding(subject, "note", f"{record.outcome}, a known limit: {why}; {record.reason}")
         count, payload_bytes = _unchecked_packets(directory)
         if count and record.present_bytes is not None and record.present_bytes <= payload_bytes:
-            why = f"{count} packets were damaged in the Ethernet header alone, which no checksum protects"
+            why = f"{count} packets were damaged in Ethernet's source address, which no checksum protects"
             return Finding(subject, "ok", f"{record.outcome}: {record.reason}; {why}")
         accepted = "every packet was damaged: the receiver accepted damaged packets, or the file came on another path"
         return Finding(subject, "bad", f"{record.outcome}: {record.reason}; {accepted}")
@@ -160,8 +159,8 @@ def _honesty(implementation: Implementation, record: RunRecord, directory: Path)
 
 
 def _unchecked_packets(directory: Path) -> tuple[int, int]:
-    """The sender's packets that arrived with a flipped bit in the Ethernet header alone, which no checksum of IP, UDP
-    and TCP protects: how many, and their payload in bytes. (0, 0) without captures."""
+    """The sender's packets that arrived damaged and that the receiver accepts all the same: how many, and their payload
+    in bytes. (0, 0) without captures."""
     try:
         _, case = case_of_run(directory)
         both = read_both(*(directory / capture for capture in CAPTURES))
@@ -169,8 +168,7 @@ def _unchecked_packets(directory: Path) -> tuple[int, int]:
         return 0, 0
     crossing = load_pairs(directory, *both, case.session) or match_captures(*both, case.session)
     way = crossing.ways[0]
-    is_unchecked = (way.delivery.flipped_bit != INTACT) & (way.delivery.flipped_bit < 8 * ETHERNET_BYTES)
-    rows = np.unique(way.delivery.sent[is_unchecked])
+    rows = np.unique(way.delivery.sent[np.isin(way.delivery.flipped_bit, UNCHECKED_BITS)])
     return len(rows), int(way.near.payload_bytes[rows].sum())
 
 

@@ -9,7 +9,7 @@ of the files of the machine, and the captures of one run as a sample.
 from __future__ import annotations
 
 import json
-import zlib
+import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -18,7 +18,7 @@ from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from pydantic import ValidationError
 
@@ -28,7 +28,8 @@ from owlt.reports.reproduction.evidence import Evidence, Facts
 from owlt.reports.reproduction.judging import ALL_RUNS, CAPTURES, TABLES, database_of_files, write_files
 from owlt.reports.results.load import Results, Run
 from owlt.results.files import CERTIFICATES, MACHINES, PLAN_NAME, ReportError
-from owlt.results.plain_files import files_in, is_plain, open_plain, read_plain, real_root, write_whole
+from owlt.results.foreign_zip import BrokenZip, open_foreign_zip
+from owlt.results.plain_files import files_in, is_plain, read_plain, real_root, write_whole
 from owlt.results.record import RECORD_NAME
 from owlt.results.recorded_runs import run_directory
 
@@ -38,8 +39,11 @@ TEMPLATE = "page.md"
 READ = (NAME, TEMPLATE, FACTS, *(f"tables/{table}.parquet" for table in (ALL_RUNS, *TABLES)))
 """The members that a page is made from."""
 MOST_ARCHIVE_BYTES = 1_000_000_000
+MOST_MEMBERS = 50_000
 MOST_MEMBER_BYTES = 1_000_000_000
 """Of all members together that are read, uncompressed."""
+MOST_MEMORY_BYTES = 4_000_000_000
+"""That a page takes in addition to what its process has, which its queries decide."""
 MOST_SAMPLE_BYTES = 1_000_000
 """Of the captures of the sample."""
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -118,8 +122,24 @@ def evidence_in(path: Path, name: str) -> Iterator[tuple[Evidence, Reproduction,
         for member, content in members.items():
             write_whole(Path(directory, Path(member).name), content)
         reproduction = load_claims(Path(directory))
-        with database_of_files(Path(directory), reproduction) as connection:
-            yield Evidence(connection, _facts(path, members[FACTS])), reproduction, members[TEMPLATE].decode()
+        try:
+            with _bounded_memory(), database_of_files(Path(directory), reproduction) as connection:
+                yield Evidence(connection, _facts(path, members[FACTS])), reproduction, members[TEMPLATE].decode()
+        except MemoryError:
+            raise _unusable(path, f"its page takes more than {MOST_MEMORY_BYTES:,} bytes of memory") from None
+
+
+@contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Bound the memory of this process: the database does not count the values of all functions of SQL."""
+    used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bounds = [each for each in (soft, used_bytes + MOST_MEMORY_BYTES) if each != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(bounds), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _facts(path: Path, content: bytes) -> Facts:
@@ -132,15 +152,15 @@ def _facts(path: Path, content: bytes) -> Facts:
 def _read(path: Path, name: str) -> dict[str, bytes]:
     """The members that a page is made from, each as the manifest has it."""
     try:
-        with open_plain(real_root(path), MOST_ARCHIVE_BYTES) as file, ZipFile(file) as archive:
-            sizes = {each.filename: each.file_size for each in archive.infolist()}
-            if sum(sizes.get(member, 0) for member in (MANIFEST, *READ)) > MOST_MEMBER_BYTES:
-                raise _unusable(path, f"its members have more than {MOST_MEMBER_BYTES:,} bytes")
+        with open_foreign_zip(real_root(path), MOST_ARCHIVE_BYTES, MOST_MEMBERS) as archive:
+            archive.require_at_most(MOST_MEMBER_BYTES, (MANIFEST, *READ))
             manifest: Any = json.loads(archive.read(MANIFEST))
             members = {member: archive.read(member) for member in READ}
             named, digests = manifest["name"], manifest["sha256"]
             changed = [member for member in READ if digests[member] != sha256(members[member]).hexdigest()]
-    except (BadZipFile, zlib.error, LookupError, TypeError, ValueError, RuntimeError, EOFError) as problem:
+    except BrokenZip as broken:
+        raise _unusable(path, "; ".join(mistake.problem for mistake in broken.mistakes)) from broken
+    except (LookupError, TypeError, ValueError, RecursionError) as problem:
         raise _unusable(path, str(problem)) from problem
     if changed:
         raise _unusable(path, f"{', '.join(changed)}: differs from the manifest")

@@ -54,6 +54,12 @@ MISSING = -1
 """Represents an empty cell: counts are never negative."""
 NO_ACCESS = ("enable_external_access = false", "python_enable_replacements = false", "lock_configuration = true")
 """Settings for queries: no access to files, extensions and Python variables, and no way to change these settings."""
+_OF_FILES: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "memory_limit": "2GB", "temp_directory": ""}
+"""The settings of a database of tables that somebody else may have written: a bound for them, and no files."""
+MOST_ROWS = 20_000_000
+"""The most rows of a table that is read from an archive."""
+MOST_FETCHED_ROWS = 1_000_000
+"""The most rows of the result of a query."""
 NO_RUNS = "no completed run has this value"
 SHARE = ("successes", "trials")
 """The columns of a claim that is a share of runs."""
@@ -100,8 +106,10 @@ def database_of_files(directory: Path, reproduction: Reproduction) -> Iterator[D
     """The same database from a directory with a Parquet file for ALL_RUNS and for each of TABLES. Raises BadQuery."""
     import duckdb
 
-    with duckdb.connect(config={"threads": 1}) as connection:
+    with duckdb.connect(config=_OF_FILES) as connection:
         try:
+            for name in (ALL_RUNS, *TABLES):
+                _require_few_rows(connection, directory / f"{name}.parquet")
             _load(connection, ALL_RUNS, directory / f"{ALL_RUNS}.parquet")
             _create_tables(connection, reproduction.controls)
             for name in TABLES:
@@ -126,6 +134,13 @@ def write_files(connection: DuckDBPyConnection, directory: Path) -> None:
             path = directory / f"{name}.parquet"
             writing.execute(f"COPY (SELECT {cast} FROM columns) TO '{path}' (FORMAT parquet, COMPRESSION zstd)")
             writing.unregister("columns")
+
+
+def _require_few_rows(connection: DuckDBPyConnection, path: Path) -> None:
+    """Raise BadQuery for a file that declares more rows than a table may have: a few octets can hold any number."""
+    declared = connection.execute(f"SELECT num_rows FROM parquet_file_metadata('{path}')").fetchone()
+    if declared is None or declared[0] > MOST_ROWS:
+        raise BadQuery(f"{path.name}: {declared[0] if declared else 0:,} rows; a table has at most {MOST_ROWS:,}")
 
 
 def _load(connection: DuckDBPyConnection, name: str, path: Path) -> None:
@@ -237,7 +252,10 @@ def _rows(connection: DuckDBPyConnection, name: str, query: str) -> tuple[list[s
 
     try:
         found = connection.execute(query)
-        return [column[0] for column in found.description or ()], found.fetchall()
+        rows = found.fetchmany(MOST_FETCHED_ROWS + 1)
+        if len(rows) > MOST_FETCHED_ROWS:
+            raise BadQuery(f"{name}: more than {MOST_FETCHED_ROWS:,} rows")
+        return [column[0] for column in found.description or ()], rows
     except duckdb.Error as problem:
         raise BadQuery(f"{name}: {problem}") from problem
 

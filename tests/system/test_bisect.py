@@ -25,4 +25,4 @@ def test_the_version_with_other_packets_is_found(tmp_path: Path, guest_kernel: K
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert (result["last_good"], result["first_bad"]) == (str(paths[1]), str(paths[2]))
-    assert "packet 2: 1014 B" in result["tried"][-1]["why"]
+    assert "packet with payload 2: 1014 B" in result["tried"][-1]["why"]

@@ -53,6 +53,18 @@ def test_waits_of_different_lengths_are_different_causes():
     assert [round(wait_ns / 1e9) for wait_ns in waits] == [1, 2, 4]
 
 
+def test_waits_that_grow_by_little_each_time_are_not_all_one_cause():
+    """Each is 1.5 % longer than the one before it, and the last one is 9 % longer than the first."""
+    waits_ms = [1000 * 1.015**number for number in range(7)]
+    left_ms = [160 + sum(waits_ms[:number]) for number in range(8)]
+    sent = [rung("sender", each, "of the sender", lost=True) for each in left_ms[:-1]]
+    last = rung("sender", left_ms[-1], "of the sender")
+
+    found = causes(explained([*file_of(20, lost=[19]), *sent, last, answer(left_ms[-1] + 258)]))
+
+    assert [cause.count for cause in found if cause.what == "waiting"] == [2, 2, 2, 1]
+
+
 def test_the_packet_whose_loss_the_host_waited_for_is_named():
     lost, again = rung("sender", 160, "of the sender", lost=True), rung("sender", 3160, "of the sender")
 

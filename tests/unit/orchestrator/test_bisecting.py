@@ -70,7 +70,7 @@ def test_a_later_start_and_other_identification_fields_are_no_divergence(tmp_pat
 def test_other_octets_another_length_and_other_ports_are_a_divergence(tmp_path: Path, frame: bytes) -> None:
     text = divergence(tmp_path, timed(FRAMES), timed([*FRAMES[:4], frame, *FRAMES[5:]]))
 
-    assert text.startswith("packet 5: 50 B from port 40000 to 5222 at 0.004000 s and ")
+    assert text.startswith("packet with payload 5: 50 B from port 40000 to 5222 at 0.004000 s and ")
 
 
 def test_a_packet_that_is_sent_later_is_a_divergence(tmp_path: Path) -> None:
@@ -79,12 +79,12 @@ def test_a_packet_that_is_sent_later_is_a_divergence(tmp_path: Path) -> None:
     text = divergence(tmp_path, sent, [*sent[:6], *later(sent[6:], 1_500_000)])
 
     assert text.endswith(
-        "packet 7: 50 B from port 40000 to 5222 at 0.006000 s and 50 B from port 40000 to 5222 at 0.007500 s"
+        "payload 7: 50 B from port 40000 to 5222 at 0.006000 s and 50 B from port 40000 to 5222 at 0.007500 s"
     )
 
 
 def test_a_packet_more_is_a_divergence(tmp_path: Path) -> None:
-    assert divergence(tmp_path, timed(FRAMES), timed(FRAMES[:-1])) == "packet 10: 10 packets and 9"
+    assert divergence(tmp_path, timed(FRAMES), timed(FRAMES[:-1])) == "packet with payload 10: there are 10 and 9"
 
 
 @pytest.mark.parametrize(

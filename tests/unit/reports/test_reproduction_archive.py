@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import resource
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import ZipFile, ZipInfo
 
 import pytest
 
 from owlt.reports.reproduction.archive import MANIFEST, TEMPLATE
+from owlt.reports.reproduction.judging import MOST_ROWS, BadQuery
 from owlt.reports.reproduction.page import PLACES, make_page, make_page_of_archive
 from owlt.results.files import ReportError
 from tests.unit.captures.making import SESSION
@@ -107,6 +110,59 @@ def changed(archive: Path, member: str, content: bytes | None) -> Path:
         for name, each in (members | ({} if content is None else {member: content})).items():
             file.writestr(name, each)
     return archive
+
+
+def forged(archive: Path, members: Mapping[str, bytes]) -> Path:
+    """The archive with other contents of members, and a manifest that has their digests."""
+    with ZipFile(archive) as file:
+        manifest = json.loads(file.read(MANIFEST))
+    for member, content in members.items():
+        changed(archive, member, content)
+        manifest["sha256"][member] = sha256(content).hexdigest()
+    return changed(archive, MANIFEST, json.dumps(manifest).encode())
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT content FROM read_text('/etc/passwd')", "file system operations are disabled"),
+        ("COPY good TO '/tmp/stolen.csv'", "file system operations are disabled"),
+        ("SELECT repeat('x', 4000000000)", "Out of Memory"),
+        ("SELECT list(range) FROM range(3000000000)", "Out of Memory"),
+        ("SELECT range FROM range(1000000000000)", "more than 1,000,000 rows"),
+    ],
+)
+def test_a_query_of_an_archive_reaches_no_file_and_has_bounds(archive: Path, query: str, message: str) -> None:
+    claims = CLAIMS.replace("SELECT median(goodput_bps) FROM good", json.dumps(query))
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+
+    with pytest.raises((BadQuery, ReportError), match=message):
+        make_page_of_archive(forged(archive, {"claims.yaml": claims.encode()}), NAME)
+
+    assert resource.getrlimit(resource.RLIMIT_AS) == limits
+
+
+def test_a_table_of_an_archive_with_too_many_rows_is_refused(archive: Path, tmp_path: Path) -> None:
+    import duckdb
+
+    many = tmp_path / "many.parquet"
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT 'a' AS sweep FROM range({MOST_ROWS + 1})) TO '{many}' (COMPRESSION zstd)")
+
+    with pytest.raises(BadQuery, match=r"packets\.parquet: 20,000,001 rows; a table has at most 20,000,000"):
+        make_page_of_archive(forged(archive, {"tables/packets.parquet": many.read_bytes()}), NAME)
+
+
+def test_an_archive_with_a_link_or_a_name_outside_is_refused(archive: Path) -> None:
+    content = archive.read_bytes()
+    for name, mode, message in (("../x", 0o100644, "name of a file"), ("x", 0o120777, "is a link")):
+        archive.write_bytes(content)
+        with ZipFile(archive, "a") as file:
+            entry = ZipInfo(name)
+            entry.external_attr = mode << 16
+            file.writestr(entry, b"/etc/passwd")
+        with pytest.raises(ReportError, match=message):
+            make_page_of_archive(archive, NAME)
 
 
 @pytest.mark.parametrize(

@@ -116,14 +116,14 @@ def test_another_name_than_the_known_ones_is_refused(path: Path, name: str) -> N
     rewritten(path, lambda entry: None, more=f"capsule/{name}")
 
     assert not is_known(name)
-    assert "is not a name of a file of a capsule" in refusal(path)
+    assert re.search("is not (a name of a file of a capsule|the name of a file)", refusal(path))
 
 
 @pytest.mark.parametrize("name", ["/etc/cron.d/x", "../../x", "plan.json", "C:/x"])
 def test_a_file_outside_the_directory_of_the_capsule_is_refused(path: Path, name: str) -> None:
     rewritten(path, lambda entry: None, more=name)
 
-    assert "is not a name of a file of a capsule" in refusal(path)
+    assert re.search("is not (a name of a file of a capsule|the name of a file)", refusal(path))
 
 
 @pytest.mark.parametrize("mode", [0o120777, 0o040755, 0o010644, 0o020644, 0o104755, 0], ids=oct)
