@@ -220,7 +220,7 @@ IN_A_DRAFT = {
 """They read and write in a new directory that owlt has just made (`reports.replacing`)."""
 OF_OWLT = {
     "owlt/results/plain_files.py": "it is the way itself",
-    "owlt/results/capsule.py": "a file in an archive, which has no path",
+    "owlt/results/foreign_zip.py": "a file in an archive, which has no path",
     "owlt/results/lock.py": "which files the process has open that a lock names",
     "captures/accounting/derived_files.py": "the modules of a package, for their digest",
     "orchestrator/sweep/machine.py": "the configuration of a kernel",
@@ -230,6 +230,7 @@ OF_OWLT = {
     "orchestrator/sweep/combining.py": "whether the directory for the combined results is empty",
     "orchestrator/dashboard/retrying.py": "what `owlt retry` wrote, in a directory of the dashboard",
     "orchestrator/dashboard/packet_views.py": "analyses, in a directory of the dashboard",
+    "reports/reproduction/archive.py": "the memory that this process has",
     "reports/reproduction/page.py": "the template of a reproduction, beside its claims",
 }
 
