@@ -43,7 +43,7 @@ class _Context(SpawnContext):
 
 
 def _begin(priority: Priority) -> None:
-    """A pool's processes hold both ends of its queues, so they would wait for work for ever."""
+    """A pool's processes hold both ends of its queues, so they would wait for work without end."""
     os.nice(NICENESS[priority])
     parent = multiprocessing.parent_process()
     assert parent is not None

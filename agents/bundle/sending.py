@@ -100,7 +100,7 @@ class Sending:
         self._tally.count("datagrams_sent")
         self._tally.seen(now_s)
         if not self.has_datagram():
-            self.wakes_at_s = now_s  # timers are looked at once all is sent
+            self.wakes_at_s = now_s  # timers are checked when everything has been sent
         return datagram
 
     def hear(self, datagram: bytes, now_s: float) -> None:

@@ -47,7 +47,7 @@ class _Party:
         kind, offset = kind_and_offset(datagram)
         self._tally.sent(kind, now_s, offset)
         if not self.has_datagram():
-            self.wakes_at_s = now_s  # timers are looked at once all is sent
+            self.wakes_at_s = now_s  # timers are checked when everything has been sent
         return datagram
 
     def _read(self, datagram: bytes, towards: int) -> Any:

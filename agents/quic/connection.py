@@ -1,5 +1,5 @@
 """One aioquic connection as an endpoint drives it: received datagrams, timers, datagrams to send, how it ended; and
-what the client and the server have in common whatever they send over it.
+what a client and a server do with it, for any application.
 
 aioquic 1.7, and what is done about it here: once it is closed it neither sends nor receives anything, but RFC 9000
 section 10.2.1 requires the CONNECTION_CLOSE again for a peer that missed it. It is kept and repeated here.
@@ -29,7 +29,7 @@ TIMER_STEP_S = 1e-6
 """How soon a timer may fire again.
 
 When it is called exactly on time, the engine's rounding may place the timer slightly later; on a clock that stands
-still during computation it would then be called for ever.
+still during computation, it would then be called again and again, without end.
 """
 
 

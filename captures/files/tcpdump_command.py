@@ -1,7 +1,7 @@
 """The tcpdump command for captures without losses, and tcpdump's counters.
 
-The caller starts and stops the process: wait for `READY_LINE` on stderr; at the end send SIGUSR1, upon which it writes
-its counters there, until they are `drained`; then end it with SIGINT.
+The caller starts and stops the process: wait for `READY_LINE` on stderr; at the end send SIGUSR1, at which it
+writes its counters there, until they are `drained`; then end it with SIGINT.
 """
 
 from __future__ import annotations

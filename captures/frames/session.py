@@ -83,7 +83,7 @@ class Session(BaseModel):
     groups, with one of the ports as source or as destination. All addresses are IPv4, or all are IPv6.
 
     Tags of VLANs do not matter, nor do IPv6 extension headers (hop-by-hop and destination options, routing,
-    fragment). Fragments belong whatever their port, since only the first of a packet has one: all UDP fragments
+    fragment). Fragments belong with any port, since only the first of a packet has one: all UDP fragments
     between the addresses if the session has UDP ports, all TCP fragments if it has TCP ports. Packets in tunnels
     (PPP, MPLS, IP in IP) and packets quoted by ICMP errors do not belong, nor does a frame that ends within its
     IPv4 header (the one place where tshark differs: it passes a fragment of that sort if what is there of the

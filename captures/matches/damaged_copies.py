@@ -88,7 +88,7 @@ def _pair_damaged(direction: Direction, pairs: Pairs, explained: Rows) -> Pairs:
     """The damaged copies: sought among all frames of the far capture that are neither paired nor `explained`,
     of any content.
 
-    First the intact ones among them, whose direction could not be told: the only packet of a session that shows the
+    First the intact ones among them, whose direction is not known: the only packet of a session that shows the
     Ethernet address of its side may have lost it. Then those with one bit hit, then those with few, then those of them
     whose checksums are right; at last second copies of packets that have one, where headers alone would not do to tell
     packets that are alike.

@@ -37,7 +37,7 @@ class Delivery:
 
     `background` is the same for all other frames that came from the host's side; its `far` are
     those that seem to. It is None in a background itself. `undirected` frames of the near capture are in neither:
-    from which side they came cannot be told. `unmatched` are all rows of the far capture that are a copy of nothing in
+    it is not known from which side they came. `unmatched` are all rows of the far capture that are a copy of nothing in
     the near one, and were not sent by the host at the far port; empty in a background. `was_cut`: frames were cut when
     the pairs were found, so that a copy that seems intact may have been hit behind the cut.
     """

@@ -44,7 +44,7 @@ class Bound:
 
 
 ByHost = dict[Host | None, Bound]
-"""The frames of a capture by the host from whose side they come; None: it cannot be told."""
+"""The frames of a capture by the host from whose side they come; None: it is not known."""
 
 
 def bound_by_host(capture: Columns, session: Session) -> ByHost:

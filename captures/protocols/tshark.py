@@ -161,8 +161,8 @@ def default_settings() -> dict[str, str]:
 @cache
 def tshark_version() -> str:
     """The first line of `tshark --version`. Raises NoDissection if there is none."""
-    told = subprocess.run([find_tshark(), "--version"], capture_output=True, text=True, check=False, timeout=_SECONDS)
-    return told.stdout.partition("\n")[0]
+    done = subprocess.run([find_tshark(), "--version"], capture_output=True, text=True, check=False, timeout=_SECONDS)
+    return done.stdout.partition("\n")[0]
 
 
 def find_tshark() -> str:

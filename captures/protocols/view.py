@@ -111,10 +111,10 @@ def count_tcp(sender_pcap: Path, session: Session) -> TcpCounts:
         "-E",
         "occurrence=f",
     ]
-    with TemporaryFile("w+", errors="replace") as told:
-        _run_tshark([*command, *fields], told, sender_pcap)
-        told.seek(0)
-        return _counted(told, session)
+    with TemporaryFile("w+", errors="replace") as output:
+        _run_tshark([*command, *fields], output, sender_pcap)
+        output.seek(0)
+        return _counted(output, session)
 
 
 def _run_tshark(command: list[str], output: IO[str], pcap: Path) -> None:

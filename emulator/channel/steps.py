@@ -202,7 +202,7 @@ def contact_steps(windows: Sequence[Window], outside: str, loop_after_ns: int | 
     """Return the steps, as written: both links up at each start and down at each end.
 
     `outside` is the links' `while_down`. Raises Invalid if a window lies behind the loop, or if packets would
-    be held for ever.
+    be held without end.
     """
     down = {"both": {"up": False, "while_down": outside}}
     first_ns, last_ns = windows[0][0], windows[-1][1]

@@ -211,7 +211,7 @@ class Emulator:
         return player.status()
 
     def timeline_stop(self) -> dict[str, Any]:
-        """Stop the timeline; the links stay as its last step left them, and an outage that holds packets goes on."""
+        """Stop the timeline; the links stay as its last step left them, and an outage that holds packets continues."""
         with self._lock:
             status = NO_TIMELINE_STATUS if self._player is None else self._player.status()
             self._forget_player()

@@ -126,8 +126,8 @@ class LeaseBook:
 class LeaseKeeper:
     """A lease book for many threads, and a thread that clears the channel when a lease ends.
 
-    The thread sleeps until the lease expires, or for ever if there is none. Until it has cleared the channel, and while
-    a call of an ended lease still runs, no other client changes anything. `wait` waits on a condition for so many
+    The thread sleeps until the lease expires, or until there is one. Until it has cleared the channel, and while a call
+    of an ended lease still runs, no other client changes anything. `wait` waits on a condition for so many
     seconds of `clock`, or until it is notified.
     """
 

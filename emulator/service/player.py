@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 class Moment:
     """One step of a timeline that is passing: when, in ns from its start, and what the links become.
 
-    `number` counts from 1 and goes on counting when the timeline loops. `down_until_ns` has, for a direction in an
-    outage, when it ends; None if it does not.
+    `number` counts from 1, also across loops of the timeline. `down_until_ns` has, for a direction in an outage, when
+    it ends; None if it does not.
     """
 
     number: int

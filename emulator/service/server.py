@@ -203,7 +203,7 @@ class EmulatorServer(ThreadingMixIn, TCPServer):
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def serve(self) -> None:
-        """Answer for ever. (`serve_forever` would wake twice a second of a virtual time that has very many.)"""
+        """Answer requests until the process ends. `serve_forever` would wake twice in each second of virtual time."""
         while True:
             self.handle_request()
 

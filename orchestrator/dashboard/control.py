@@ -62,7 +62,7 @@ def add_control_pages(app: Flask, directories: Directories, retries: Retries, to
             resume(results)
             if _may_start(snapshot, results):
                 assert snapshot.plan is not None
-                with suppress(IsRetrying):  # which goes on now, too
+                with suppress(IsRetrying):  # its process continues now
                     retries.resume(results, snapshot.plan.sweep.most_repetitions)
 
         return changing(name, change)

@@ -1,7 +1,7 @@
 """Runs that are performed again from their page, and repetitions that are added from that of a sweep: `owlt retry` and
 `owlt extend` in a process of its own, one for each results directory.
 
-The process goes on when the dashboard ends, and holds the lock of the results directory like any other sweep.
+The process continues when the dashboard ends, and holds the lock of the results directory like any other sweep.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from owlt.orchestrator.planning.plan import Batch, Run
 
 
 class Places(Protocol):
-    """The slots of a start of a sweep. They may change while it goes on; a slot that is gone does not come back."""
+    """The slots of a start of a sweep. They may change during it; a slot that is gone does not come back."""
 
     def machines(self) -> Mapping[int, str]:
         """The name of the machine of each slot; "": the machine that owlt runs on."""

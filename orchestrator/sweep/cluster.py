@@ -83,7 +83,7 @@ class Pool:
         """Machines that have yet to answer: name and answer, by address."""
         self._calls: defaultdict[str, set[Future]] = defaultdict(set)
         """Calls whose results have yet to arrive, by address. They are cancelled if the machine is lost: Dask would
-        wait for ever for a result that the machine had and did not deliver."""
+        wait without end for a result that the machine had and did not deliver."""
         self._refusals: dict[str, str] = {}
         """Machines that take no runs, by address."""
         self._ask_again: dict[str, float] = {}
@@ -200,7 +200,7 @@ class Pool:
     def _warn_once(self, text: str) -> None:
         if text not in self._problems:
             self._problems.add(text)
-            with suppress(Exception):  # such as a console that is gone: the sweep goes on
+            with suppress(Exception):  # such as a console that is gone: the sweep continues
                 self._warn(text)
 
     def _take_workers(self, names: Mapping[str, str]) -> None:

@@ -69,7 +69,7 @@ _CAUSES: list[tuple[str, str | Callable[[re.Match[str]], str], str]] = [
     ("^but found another document", "has a second document after ---", "remove it"),
     (
         "^expected <block end>, but found '<scalar>'",
-        "text goes on after a closing quote or brace",
+        "text follows a closing quote or brace",
         f'{_QUOTES}, as in "{{run_dir}}/x"',
     ),
     (

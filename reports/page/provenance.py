@@ -215,7 +215,7 @@ class MixedVersions:
     @property
     def _effect(self) -> str:
         if self.largest is None:
-            return "Whether it matters cannot be told: no box has goodputs of more than one version."
+            return "It is not known whether it matters: no box has goodputs of more than one version."
         largest = f"the medians differ by at most {percent_text(self.largest)}"
         if self.differing:
             return (
@@ -223,7 +223,7 @@ class MixedVersions:
                 f"versions differ significantly (Mann and Whitney, with Holm’s correction), and {largest}."
             )
         if not self.can_differ:
-            return f"Whether it matters cannot be told from so few runs of each version in a box; {largest}."
+            return f"So few runs of each version in a box do not show whether it matters; {largest}."
         return (
             f"It does not show in the goodputs: in none of {self.compared} comparisons within a box do the versions "
             f"differ significantly (Mann and Whitney, with Holm’s correction), and {largest}."

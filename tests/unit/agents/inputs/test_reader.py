@@ -29,7 +29,7 @@ def refusal(text: str) -> str:
         ('a: "x\nb: 3\nc: 4\n', "a.yaml:1: not valid YAML: the quotes that open here are not closed"),
         (
             "a: {run_dir}/x\n",
-            "a.yaml:1: not valid YAML: text goes on after a closing quote or brace; put quotes",
+            "a.yaml:1: not valid YAML: text follows a closing quote or brace; put quotes",
         ),
         ("a: {{ x }}\n", 'a.yaml:1: not valid YAML: braces need quotes; write "{name}"'),
         ("a:\n  b: 1\n c: 2\n", "a.yaml:3: not valid YAML: is further to the left or right"),
