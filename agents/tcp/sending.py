@@ -41,12 +41,14 @@ def send_for(duration_s: float, peer: Address, settings: Settings) -> str:
         kernel.limit_unsent(connection, UNSENT_BYTES)
         data = random.Random(CHUNK_BYTES).randbytes(CHUNK_BYTES)
         end_s = time.monotonic() + duration_s
+        acked = 0
         while (left_s := end_s - time.monotonic()) > 0:
             connection.settimeout(min(left_s, settings.silence_limit_s))
             try:
                 connection.send(data)
-            except TimeoutError:
-                if left_s > settings.silence_limit_s:
+            except TimeoutError:  # a slow receiver is not silent
+                acked, before = kernel.info(connection).bytes_acked, acked
+                if left_s > settings.silence_limit_s and acked == before:
                     raise
 
     return _transfer(hand_over, peer, settings)
