@@ -175,7 +175,7 @@ class Receiving(SessionSide):
         self._random = settings.first_serials(sends_block=False)
         self._blocks: dict[int, InboundBlock] = {}
         self._complete_blocks = 0
-        self._reports: Unanswered[tuple[int, int], Report] = Unanswered(settings.timer_s, settings.report_limit)
+        self._reports: Unanswered[tuple[int, int], Report] = Unanswered(settings.interval_s, settings.report_limit)
         self._quiet_since_s = now_s
 
     def __enter__(self) -> Self:
@@ -286,13 +286,13 @@ class Receiving(SessionSide):
     def _linger(self, now_s: float) -> None:
         """Stay for one timer once every report is acknowledged: only needless repetitions can still arrive."""
         timers = GIVE_UP_TIMERS if len(self._reports) else 1
-        ends_at_s = self._quiet_since_s + timers * self._settings.timer_s
+        ends_at_s = self._quiet_since_s + timers * self._settings.interval_s
         self.ended = now_s >= ends_at_s
         self.wakes_at_s = min(ends_at_s, self._reports.next_due_s)
 
     def _await_green(self, now_s: float) -> None:
         """Wait for green data that may be late; lost ones are not sent again."""
-        ends_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s
+        ends_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.interval_s
         if now_s >= ends_at_s:
             raise Failed(f"green data were lost; {self.facts()}")
         self.wakes_at_s = min(ends_at_s, self._reports.next_due_s)

@@ -222,7 +222,7 @@ class Sending(SessionSide):
         self._repeated: deque[DataSegment] = deque()
         self._gaps: deque[tuple[OutboundBlock, Piece]] = deque()
         self._checkpoints: Unanswered[tuple[int, int], DataSegment] = Unanswered(
-            settings.timer_s, settings.checkpoint_limit
+            settings.interval_s, settings.checkpoint_limit
         )
 
     def _has_more(self) -> bool:
@@ -319,7 +319,7 @@ class Sending(SessionSide):
     def _linger(self, now_s: float) -> None:
         """Stay to answer repeated reports; a green file is not acknowledged, so the transfer ends at once."""
         answered = self._settings.red_bytes != 0
-        self.wakes_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s if answered else now_s
+        self.wakes_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.interval_s if answered else now_s
         self.ended = now_s >= self.wakes_at_s
 
     def _is_open(self, session: SessionId) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from owlt.agents.endpoint.command_line import at_least_one, count, not_negative, option
+from owlt.agents.endpoint.command_line import at_least_one, count, not_negative, option, seconds_or_auto
 from owlt.agents.endpoint.event_loop import sending_s
 from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
@@ -44,6 +44,9 @@ class Settings:
     first_session: int = option("session number of the first block; any for a single block", count, 1)
     client_service: int = option("client service id of the data", count, 4)
     timer_margin_s: float = option("margin of the timers, in addition to the round trip", not_negative, 0.1)
+    timer_s: float | None = option(
+        "time until an unanswered segment is repeated; default: auto, the time of an answer", seconds_or_auto, None
+    )
     checkpoint_limit: int = option("repeats of a checkpoint without a report", count, 20)
     report_limit: int = option("repeats of a report without an acknowledgement", count, 20)
     cancel_limit: int = option("repeats of a cancellation without an acknowledgement", count, 5)
@@ -73,9 +76,11 @@ class Settings:
         return Random(f"{self.seed} {'checkpoints' if sends_block else 'reports'}")
 
     @property
-    def timer_s(self) -> float:
-        """How long to wait for an answer before a segment is sent again: the propagation delay both ways, the
-        transmission time of the longest segment on each channel, and the margin (RFC 5325, section 3.1.3)."""
+    def interval_s(self) -> float:
+        """How long to wait for an answer before a segment is sent again: `timer_s`, or else the propagation delay both
+        ways, the transmission time of the longest segment on each channel, and the margin (RFC 5325, section 3.1.3)."""
+        if self.timer_s is not None:
+            return self.timer_s
         longest_bytes = self.segment_bytes + LARGEST_DATA_HEADER_BYTES
         rates = (self.rate_bps, self.report_rate_bps)
         on_the_channel_s = sum(sending_s(longest_bytes, rate, self.over_ipv6) for rate in rates)
@@ -91,7 +96,7 @@ class Settings:
         """How long the peer may be silent while it owes something: longer than it repeats checkpoints and cancels."""
         if self.idle_limit_s is not None:
             return self.idle_limit_s
-        return 30 + (self.checkpoint_limit + self.cancel_limit + 2) * self.timer_s
+        return 30 + (self.checkpoint_limit + self.cancel_limit + 2) * self.interval_s
 
 
 class Stretch(NamedTuple):

@@ -39,7 +39,7 @@ class SessionSide(ABC):
         self._settings = settings
         self._sends_block = sends_block
         self._urgent: deque[Segment] = deque()
-        self._cancels: Unanswered[SessionId, Cancel] = Unanswered(settings.timer_s, settings.cancel_limit)
+        self._cancels: Unanswered[SessionId, Cancel] = Unanswered(settings.interval_s, settings.cancel_limit)
         self._failure: str | None = None
         self._peer_gave_up = False
         self._quiet_since_s = math.inf
@@ -125,7 +125,7 @@ class SessionSide(ABC):
         if self._urgent or len(self._cancels):
             self.wakes_at_s = self._cancels.next_due_s
             return
-        self.wakes_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s
+        self.wakes_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.interval_s
         if not self._peer_gave_up or now_s >= self.wakes_at_s:
             raise self._failed()
 

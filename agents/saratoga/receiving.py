@@ -73,6 +73,7 @@ class Receiving:
         self._request_due_s = self._metadata_due_s = -math.inf
         self._status_due_s = self._voluntary_due_s = math.inf
         self._outcome: Code | None = None
+        self._confirmed_s = -math.inf
         self._quiet_since_s = self._stuck_since_s = now_s
         self.ended = False
         self.wakes_at_s = math.inf
@@ -110,12 +111,12 @@ class Receiving:
             return
         self._request = None
         self._quiet_since_s = now_s
-        self._status_due_s = now_s + QUIET_TIMERS * self._settings.timer_s
+        self._status_due_s = now_s + QUIET_TIMERS * self._settings.longest_wait_s
 
     def advance(self, now_s: float) -> None:
         stuck_at_s = self._stuck_since_s + self._settings.stuck_limit_s
         if self._outcome is not None:
-            self.wakes_at_s = min(stuck_at_s, self._quiet_since_s + LINGER_TIMERS * self._settings.timer_s)
+            self.wakes_at_s = min(stuck_at_s, self._quiet_since_s + LINGER_TIMERS * self._settings.longest_wait_s)
             if now_s >= self.wakes_at_s:
                 self.ended, self.wakes_at_s = not self._outbox, math.inf
             return
@@ -142,7 +143,7 @@ class Receiving:
 
     def _speak_unasked(self, now_s: float) -> None:
         if now_s >= self._status_due_s:
-            self._status_due_s = now_s + QUIET_TIMERS * self._settings.timer_s
+            self._status_due_s = now_s + QUIET_TIMERS * self._settings.longest_wait_s
             self._tell(to_the_end=True)
         if now_s >= self._voluntary_due_s:
             self._voluntary_due_s = now_s + self._settings.voluntary_s
@@ -222,11 +223,17 @@ class Receiving:
         return not data.ends or (data.end >= self._furthest and known in (None, data.end))
 
     def _answer(self, data: Data, now_s: float) -> None:
-        if data.asks:
+        if data.asks and not self._confirms_already(now_s):
             self._tell(data)
+            if self._outcome is not None:
+                self._confirmed_s = now_s
         elif self._metadata is None and now_s >= self._metadata_due_s:
             self._metadata_due_s = now_s + self._settings.timer_s
             self._tell()
+
+    def _confirms_already(self, now_s: float) -> bool:
+        """Whether a poll that arrives now left before the STATUS on the complete file can have reached the sender."""
+        return self._settings.poll_s > 0 and now_s < self._confirmed_s + self._settings.rtt_s
 
     def _is_complete(self) -> bool:
         return self._metadata is not None and self._got.covers(0, self._metadata.file_bytes)

@@ -37,6 +37,10 @@ SHORTEST_SLICE_S = 0.01
 """Consecutive DATA are recorded as one flight of at most this length: for that long, lost data may count as in
 flight."""
 
+POLL_BYTES = 8
+"""The file's data in a poll: with the header of version 0, 18 bytes as in the captures of the main paper
+(NASA/TM-2012-216047, sections 5.6.1.2 and 5.6.2.6)."""
+
 SOONEST_RTTS = 0.95
 """No answer arrives sooner than one round trip; slightly less is accepted, because clocks are read twice and delays
 vary."""
@@ -237,7 +241,7 @@ class Sending:
         asks = self._asks_now()
         if asks:
             self._asked_with = start, end
-            self._answer_due_s = now_s + self._settings.timer_s
+            self._answer_due_s = now_s + self._settings.request_again_s
         if not self._asking_again:
             self._quiet_since_s = now_s
         self._flights.note(start, end, self._settings.answers(end) if asks else None, now_s)
@@ -269,7 +273,8 @@ class Sending:
         return not self._has_data() or (every > 0 and self._data_packets % every == 0)
 
     def _ask_again(self) -> None:
-        """Repeat the request: either the DATA with the request were lost, or the answer."""
+        """Repeat the request: either the DATA with the request were lost, or the answer. A poll has the end of these
+        DATA."""
         self._answer_due_s = math.inf
         self._asking_again = True
         if self._request is not None:
@@ -277,7 +282,8 @@ class Sending:
         elif self._file_bytes == 0:
             self._ended_file = False
         else:
-            self._repairs.add(*self._asked_with)
+            start, end = self._asked_with
+            self._repairs.add(max(start, end - POLL_BYTES) if self._settings.poll_s else start, end)
 
     def _hear_request(self, request: Request, now_s: float) -> None:
         if request.action != Action.GET:

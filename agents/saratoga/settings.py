@@ -67,6 +67,9 @@ class Settings:
     status_packets: int = option("DATA packets per requested STATUS; 0: only at the end", count, 500)
     voluntary_s: float = option("interval of unrequested STATUS packets, from the start; 0: none", not_negative, 0.0)
     timer_margin_s: float = option("margin of the timers, in addition to the round trip", not_negative, 0.1)
+    poll_s: float = option(
+        "interval at which the sender requests a STATUS after its last DATA; 0: a timer", not_negative, 0.0
+    )
     idle_limit_s: float | None = option(
         "silence of the peer that ends a run; default: 30 and 10 timers", not_negative, None
     )
@@ -129,9 +132,19 @@ class Settings:
         return self.rtt_s + 2 * packet_s + self.timer_margin_s
 
     @property
+    def request_again_s(self) -> float:
+        """How long the sender waits for a STATUS before it requests one again."""
+        return self.poll_s or self.timer_s
+
+    @property
+    def longest_wait_s(self) -> float:
+        """How long either side waits for an answer at most."""
+        return max(self.timer_s, self.poll_s)
+
+    @property
     def silence_limit_s(self) -> float:
         """How long the peer may be silent while it owes something. The draft leaves it to the user."""
-        return self.idle_limit_s if self.idle_limit_s is not None else 30 + 10 * self.timer_s
+        return self.idle_limit_s if self.idle_limit_s is not None else 30 + 10 * self.longest_wait_s
 
     @property
     def stuck_limit_s(self) -> float:

@@ -152,6 +152,18 @@ def test_a_lossy_link_delivers_every_byte(choices: dict[str, Any], seed: int, ra
     assert transfer.is_same
 
 
+@pytest.mark.parametrize(
+    ("kind", "numbers"), [(SegmentType.RED_END_OF_BLOCK, (1, 2)), (SegmentType.REPORT, (1,))], ids=["data", "report"]
+)
+def test_a_fixed_timer_repeats_an_unanswered_segment_regardless_of_the_round_trip(
+    kind: SegmentType, numbers: tuple[int, ...], tmp_path: Path
+) -> None:
+    transfer = Transfer(tmp_path, lose(kind, *numbers), timer_s=10).run()
+
+    left_s = [at_s for _, at_s, datagram in transfer.link.sent if segment_type(datagram) == kind]
+    assert left_s[len(numbers)] - left_s[0] == pytest.approx(10 * len(numbers))
+
+
 def test_losses_of_data_cost_one_round_trip_and_only_the_lost_segments(tmp_path: Path) -> None:
     transfer = Transfer(tmp_path, lose(SegmentType.RED, 3, 4, 20)).run()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from owlt.agents.saratoga import version1
+from owlt.agents.saratoga import version0, version1
 from owlt.agents.saratoga.packets import Beacon, Code, Data, Metadata, Packet, Request, Status, session_id
 from owlt.agents.saratoga.receiving import Receiving
 from owlt.agents.saratoga.sending import Sending
@@ -30,7 +30,9 @@ PUT: dict[str, Any] = {}
 ASKED_PUT: dict[str, Any] = {"start": "asked"}
 GET: dict[str, Any] = {"transfer": "get"}
 GET_0: dict[str, Any] = {"transfer": "get", "version": 0}
-WAYS = pytest.mark.parametrize("way", [PUT, ASKED_PUT, GET, GET_0], ids=["put", "asked", "get", "v0"])
+POLLED: dict[str, Any] = {**GET_0, "poll_s": 0.1}
+UNPOLLED_WAYS = pytest.mark.parametrize("way", [PUT, ASKED_PUT, GET, GET_0], ids=["put", "asked", "get", "v0"])
+WAYS = pytest.mark.parametrize("way", [PUT, ASKED_PUT, GET, GET_0, POLLED], ids=["put", "asked", "get", "v0", "polled"])
 
 
 def assert_complete(ending: Ending) -> None:
@@ -73,6 +75,45 @@ def test_a_get_of_version_0_has_no_word_of_agreement(tmp_path: Path) -> None:
     assert {datagram[0] >> 5 for datagram in ending.sent} == {0}
 
 
+POLL_BYTES = 18
+
+
+def polls(ending: Ending) -> list[bytes]:
+    return [datagram for datagram in ending.sent if kind_of(datagram) == "Data" and len(datagram) == POLL_BYTES]
+
+
+def test_a_sender_polls_until_the_status_arrives_which_is_sent_once(tmp_path: Path) -> None:
+    """As in the main paper (section 5.6.2.6): two packets of 18 bytes, 1 s apart, while the answer takes 2.5 s."""
+    ending = transfer(tmp_path, content=CONTENT, one_way_s=1.25, **{**POLLED, "poll_s": 1})
+
+    assert_complete(ending)
+    assert ending.seen == {"Request": 1, "Metadata": 1, "Data": 102, "Status": 1}
+    assert len(polls(ending)) == 2
+    packets = [version0.read(poll) for poll in polls(ending)]
+    assert [(packet.end, packet.asks) for packet in packets if isinstance(packet, Data)] == [(len(CONTENT), True)] * 2
+
+
+def test_without_polls_the_last_data_are_sent_again_as_a_whole(tmp_path: Path) -> None:
+    ending = transfer(tmp_path, lose("Status", 1), content=CONTENT, **GET_0)
+
+    assert ending.seen["Data"] == 101
+    assert polls(ending) == []
+
+
+def test_a_poll_after_a_lost_last_status_is_answered(tmp_path: Path) -> None:
+    ending = transfer(tmp_path, lose("Status", 1), content=CONTENT, one_way_s=1.25, **{**POLLED, "poll_s": 1})
+
+    assert_complete(ending)
+    assert ending.seen["Status"] == 2
+
+
+def test_answers_to_several_polls_have_no_data_sent_twice(tmp_path: Path) -> None:
+    ending = transfer(tmp_path, lose("Data", 5, 50), content=CONTENT, one_way_s=1.25, **{**POLLED, "poll_s": 1})
+
+    assert_complete(ending)
+    assert ending.seen["Data"] - len(polls(ending)) == 102
+
+
 @WAYS
 @pytest.mark.parametrize("size", [0, 1, 999, 1000, 1001])
 def test_a_file_of_any_size_arrives(tmp_path: Path, way: dict[str, Any], size: int) -> None:
@@ -103,7 +144,7 @@ def test_the_first_of_each_kind_lost_is_mended(tmp_path: Path, way: dict[str, An
     assert_complete(transfer(tmp_path, lose(kind, 1, 2), content=CONTENT, **way))
 
 
-@WAYS
+@UNPOLLED_WAYS
 def test_the_end_of_the_file_lost_again_and_again_is_mended(tmp_path: Path, way: dict[str, Any]) -> None:
     ending = transfer(tmp_path, lose("Data", 100, 101, 102), content=CONTENT, **way)
 
