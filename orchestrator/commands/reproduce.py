@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from hashlib import sha256
 from pathlib import Path
@@ -42,6 +42,12 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Perform a fraction of the grid, which takes minutes.")
     ] = False,
+    further: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with", metavar="SETTINGS", help="Perform a sweep as well that is performed only on request; repeatable."
+        ),
+    ] = None,
     results: Annotated[
         Path | None,
         typer.Option(metavar="DIRECTORY", help="Results directory; default: results/NAME, with --quick NAME-quick."),
@@ -77,10 +83,13 @@ def reproduce(
         return
     directory = reproduction_directory(name)
     if judge:
-        _refuse_beside_judge(quick, results, guests)
+        _refuse_beside_judge(quick, further, results, guests)
         _print(printer, *_judge(directory, judge, name, archive))
         return
-    status, performed = perform_all(directory, quick, results, guests, printer)
+    if quick and further:
+        raise OwltError(Mistake.of("--with", "got --quick as well", "the complete sweeps", "leave out --quick"))
+    requested = requested_sweep_files(directory, further or ())
+    status, performed = perform_all(directory, quick, results, guests, printer, requested=requested)
     if status not in RECORDED_STATUSES:
         raise typer.Exit(status)
     _print(printer, *_judge(directory, performed, name, archive))
@@ -149,6 +158,19 @@ def optional_sweep_files(directory: Path) -> list[tuple[str, Path]]:
     return _named(directory, _claims(directory).if_installed)
 
 
+def requested_sweep_files(directory: Path, names: Iterable[str]) -> list[tuple[str, Path]]:
+    """Those of the sweeps on request that are named. Raises NotFound and ProfileError."""
+    known = _claims(directory).on_request
+    for name in names:
+        if name not in known:
+            fix = did_you_mean(name, known, "leave out --with")
+            expected = (
+                f"one of {', '.join(known)}" if known else f"nothing, as {directory.name} has no sweep on request"
+            )
+            raise NotFound(Mistake.of("--with", f"got {name}", expected, fix))
+    return _named(directory, dict.fromkeys(names))
+
+
 def _named(directory: Path, names: Iterable[str]) -> list[tuple[str, Path]]:
     return [(f"-{name}", directory / f"{name}.yaml") for name in names]
 
@@ -173,8 +195,8 @@ def missing_for_sweep(sweep: Path, results: Path) -> list[Mistake]:
     return missing if missing and not Start(plan, results, again="").is_finished() else []
 
 
-def _refuse_beside_judge(quick: bool, results: Path | None, guests: int | None) -> None:
-    for name, value in (("--quick", quick), ("--results", results), ("--guests", guests)):
+def _refuse_beside_judge(quick: bool, further: list[str] | None, results: Path | None, guests: int | None) -> None:
+    for name, value in (("--quick", quick), ("--with", further), ("--results", results), ("--guests", guests)):
         if value:
             raise OwltError(
                 Mistake.of(
@@ -264,16 +286,17 @@ def perform_all(
     guests: int | None,
     printer: Printer,
     perform: Perform = _perform,
+    requested: Sequence[tuple[str, Path]] = (),
 ) -> tuple[int, list[Path]]:
-    """Perform the missing runs of each sweep. Returns the first exit status that is not 0, and the results; no further
-    sweep is performed after one with runs that have no record.
+    """Perform the missing runs of each sweep, and of those that are `requested`. Returns the first exit status that is
+    not 0, and the results; no further sweep is performed after one with runs that have no record.
 
     A sweep of implementations that a user may have is skipped with a note if one of them is missing, and left out with
     a note if it ends with runs that have no record, unless it was interrupted.
     """
     first, statuses, performed = results, [], []
     optional = [] if quick else optional_sweep_files(directory)
-    for ending, sweep in [*sweep_files(directory, quick), *optional]:
+    for ending, sweep in [*sweep_files(directory, quick), *requested, *optional]:
         is_optional = (ending, sweep) in optional
         place = first and first.with_name(first.name + ending)
         if place and is_optional and (missing := missing_for_sweep(sweep, place)):

@@ -182,6 +182,8 @@ class Reproduction(_Value):
     controls: tuple[str, ...] = ()
     """Those of the further sweeps whose runs only the table `controls` has, so that no other query has to exclude
     them."""
+    on_request: tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+$")], ...] = ()
+    """Further sweeps that are performed only if a user asks for them, because they take as long as the grid."""
     views: dict[str, str] = {}
     """Names for SQL queries that the others use, in their order."""
     packets_of: str = ""

@@ -17,6 +17,7 @@ from owlt.orchestrator.commands.reproduce import (
     perform_all,
     reproduction_directory,
     reproductions,
+    requested_sweep_files,
     sweep_files,
 )
 from owlt.orchestrator.errors import NotFound, OwltError
@@ -65,7 +66,8 @@ def test_the_quick_form_is_a_part_of_the_grid(directory: Path) -> None:
 
 @pytest.mark.parametrize("directory", reproductions(), ids=lambda path: path.name)
 def test_the_results_of_further_sweeps_have_the_name_of_the_first_in_theirs(directory: Path) -> None:
-    files = [*sweep_files(directory, False), *optional_sweep_files(directory)]
+    on_request = requested_sweep_files(directory, load_claims(directory).on_request)
+    files = [*sweep_files(directory, False), *optional_sweep_files(directory), *on_request]
     names = [(ending, resolve(path).sweep.name) for ending, path in files]
 
     assert names == [(ending, f"{directory.name}{ending}") for ending, _ in names]
@@ -119,6 +121,44 @@ def test_an_optional_sweep_without_all_of_its_records_is_left_out(
     assert (status, [path.name for path in performed]) == (ended_with if ended_with == 3 else 0, places)
 
 
+def test_a_sweep_on_request_is_performed_only_with_its_name(tmp_path: Path) -> None:
+    directory = reproduction_directory("grc-nack-2012")
+    requested = requested_sweep_files(directory, ["as-published"])
+
+    def perform(_directory: Path, sweep: Path, results: Path | None, *_: object) -> tuple[int, Path]:
+        return 0, results or tmp_path / sweep.stem
+
+    usual, further = (
+        [path.name for path in perform_all(directory, False, tmp_path / "r", None, Printer(), perform, each)[1]]
+        for each in ((), requested)
+    )
+
+    assert set(further) - set(usual) == {"r-as-published"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "message"),
+    [
+        (
+            "grc-nack-2012",
+            ("as-publishd",),
+            "--with: got as-publishd, expected one of as-published; did you mean as-pub",
+        ),
+        (
+            "tcp-deepspace-2002",
+            ("x",),
+            "--with: got x, expected nothing, as tcp-deepspace-2002 has no sweep on request",
+        ),
+        ("grc-nack-2012", ("as-published", "--quick"), "--with: got --quick as well"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_refused(name: str, words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(OwltError) as error:
+        CliRunner().invoke(cli.app, ["reproduce", name, "--with", *words], catch_exceptions=False)
+
+    assert message in str(error.value)
+
+
 def test_results_that_exist_are_judged_without_a_run(tmp_path: Path) -> None:
     results = write_results(tmp_path / "results", few())
     before = sorted(results.rglob("record.json"))
@@ -130,7 +170,7 @@ def test_results_that_exist_are_judged_without_a_run(tmp_path: Path) -> None:
     assert Path(judged["page"]) == results / "reproduction" / "tcp-deepspace-2002.md"
 
 
-@pytest.mark.parametrize("words", [("--quick",), ("--results", "x"), ("--guests", "1")])
+@pytest.mark.parametrize("words", [("--quick",), ("--with", "x"), ("--results", "x"), ("--guests", "1")])
 def test_results_that_exist_are_judged_as_they_are(words: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(OwltError, match=rf"--judge: got {words[0]} as well.*leave out {words[0]}"):
         CliRunner().invoke(
