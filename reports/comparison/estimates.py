@@ -17,7 +17,7 @@ from math import isnan, sqrt
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from owlt.reports.comparison.metrics import Metric
 from owlt.results.permutation import Permutation
@@ -138,13 +138,13 @@ def share(count: int, n: int) -> Share | None:
     """A share with its interval; None if n is 0."""
     if not n:
         return None
-    bounds = stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="wilson")
+    bounds = scipy.stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="wilson")
     return Share(count, n, float(bounds.low), float(bounds.high))
 
 
 def exact_share(count: int, n: int) -> Interval:
     """The exact interval of a share (Clopper and Pearson 1934) of at least one run: its confidence is never too low."""
-    bounds = stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="exact")
+    bounds = scipy.stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="exact")
     return Interval(float(bounds.low), float(bounds.high), CONFIDENCE, "Clopper-Pearson")
 
 
@@ -155,16 +155,16 @@ def _order_statistic(n: int) -> tuple[int, float]:
     For small samples the place is 1, with a confidence below CONFIDENCE.
     """
     places = range(1, n // 2 + 1)
-    enough = [place for place in places if 1 - 2 * stats.binom.cdf(place - 1, n, 0.5) >= CONFIDENCE]
+    enough = [place for place in places if 1 - 2 * scipy.stats.binom.cdf(place - 1, n, 0.5) >= CONFIDENCE]
     place = max(enough, default=1)
-    return place, float(1 - 2 * stats.binom.cdf(place - 1, n, 0.5))
+    return place, float(1 - 2 * scipy.stats.binom.cdf(place - 1, n, 0.5))
 
 
 def _bootstrap(values: Sequence[float]) -> tuple[float, float] | None:
     """The bounds of the BCa interval; None if the values do not vary enough for one."""
     if len(set(values)) < 3:
         return None
-    result = stats.bootstrap(
+    result = scipy.stats.bootstrap(
         (np.asarray(values),),
         np.median,
         confidence_level=CONFIDENCE,
