@@ -26,7 +26,7 @@ from owlt.inputs.sweep import Restart, Sweep
 from owlt.orchestrator.checks.trials import SEED
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, plan_sweep, with_one_seed
-from owlt.orchestrator.run.analysis import case_of_run
+from owlt.orchestrator.run.analysis import Dissectors, case_of_run
 from owlt.results.record import RunRecord, read_record
 
 Direction = Literal["forward", "reverse"]
@@ -184,9 +184,12 @@ def plan_over(
     return with_one_seed(plan_sweep(sweep, {implementation.name: implementation}, channels))
 
 
-def sent_packets(run: Path) -> list[SentPacket]:
-    """All packets of a run in the order in which they were sent. Raises OwltError without its captures, OSError."""
-    _, case = case_of_run(run)
+def sent_packets(run: Path, dissectors: Dissectors | None = None) -> list[SentPacket]:
+    """All packets of a run in the order in which they were sent. `dissectors`: those of the plan, if it has been read.
+
+    Raises OwltError without its captures, OSError.
+    """
+    _, case = case_of_run(run, dissectors)
     sent = []
     for direction, capture in zip(DIRECTIONS, CAPTURES, strict=True):
         own = [

@@ -86,7 +86,8 @@ def _trial(hits: Hits, results: Path, run_id: str, plan: Plan, base: Trial | Non
     directory = run_directory(results, run_id)
     record = read_record(directory)
     is_observed = record.session and record.outcome not in UNDECIDED  # a run that was aborted may have no captures
-    sent = tuple(sent_packets(directory)) if is_observed else ()
+    dissectors = {name: each.dissector for name, each in plan.implementations.items()}
+    sent = tuple(sent_packets(directory, dissectors)) if is_observed else ()
     names = {packet.place: packet.text for packet in sent}
     is_complete = record.outcome is Outcome.COMPLETED
     delivered_s = _delivered_s(record) if is_complete else None
