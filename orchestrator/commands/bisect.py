@@ -37,10 +37,17 @@ def bisect(
         list[str],
         typer.Argument(
             metavar="NAME...",
-            help="Implementations or paths of their files, one for each version, oldest first.",
+            help="Implementations, NAME@VERSION or paths of their files, one for each version, oldest first; with "
+            "--good and --bad, one NAME.",
             autocompletion=complete_implementation,
         ),
     ],
+    good: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Search the installed versions of NAME from this one.")
+    ] = None,
+    bad: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Search the installed versions of NAME up to this one.")
+    ] = None,
     measure: Annotated[
         str | None,
         typer.Option(
@@ -63,10 +70,11 @@ def bisect(
 ) -> None:
     """Find the first version that behaves differently.
 
-    Each version has its own profile. The command performs one transfer with the first version, with the last, and with
-    those that a binary search selects, all with the same seed on the exact clock. A version is bad if its packets
-    differ from those of the first version. With --measure, it is bad if the measure is above or below the number, or
-    if the file is not delivered. The runs remain in results/bisected/NAME.
+    Each version has its own profile, or is NAME@VERSION: 'owlt third-party install NAME@VERSION' installs it. The
+    command performs one transfer with the first version, with the last, and with those that a binary search selects,
+    all with the same seed on the exact clock. A version is bad if its packets differ from those of the first version.
+    With --measure, it is bad if the measure is above or below the number, or if the file is not delivered. The runs
+    remain in results/bisected/NAME.
 
     Exit status: 0 if the first bad version is found, 1 if the first version is bad or the last one is good.
     """
@@ -74,13 +82,12 @@ def bisect(
     from owlt.orchestrator.checks.bisecting import first_bad
     from owlt.orchestrator.commands.implementations import with_parameters
     from owlt.orchestrator.commands.prove import require_repeatable
-    from owlt.orchestrator.profiles.catalogue import find_implementation
+    from owlt.orchestrator.profiles.versions import find_version
 
     printer = Printer(as_json)
     limit = _limit_of(measure, above, below)
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise OwltError(Mistake.of("NAME", f"got {', '.join(names)}", "at least two different versions"))
-    versions = [with_parameters(find_implementation(name), parameter or []) for name in names]
+    names = _names(names, good, bad)
+    versions = [with_parameters(find_version(name), parameter or []) for name in names]
     for version in versions:
         require_repeatable(version)
     size_bytes = parsed("--file-size", file_size, parse_size_bytes)
@@ -102,6 +109,21 @@ def bisect(
     printer.json(_as_json(names, tried, found, results))
     printer.text(_conclusion(names, tried, found))
     raise typer.Exit(0 if found is not None else 1)
+
+
+def _names(names: list[str], good: str | None, bad: str | None) -> list[str]:
+    """The versions as NAME@VERSION or profiles, in the order of the search. Raises OwltError."""
+    from owlt.orchestrator.profiles.versions import versions_between
+
+    if good is not None or bad is not None:
+        if good is None or bad is None:
+            raise OwltError(Mistake.of("--bad" if bad is None else "--good", "is missing", "both --good and --bad"))
+        if len(names) != 1:
+            raise OwltError(Mistake.of("NAME", f"got {', '.join(names)}", "one implementation with --good and --bad"))
+        return list(versions_between(names[0], good, bad))
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise OwltError(Mistake.of("NAME", f"got {', '.join(names)}", "at least two different versions"))
+    return names
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,15 @@ Names = Annotated[
 @add_command(third_party_app, "list")
 def list_third_party(as_json: Json = False) -> None:
     """List what can be installed, and what is installed."""
-    from owlt.orchestrator.profiles.third_party import all_installables
+    from owlt.orchestrator.profiles.third_party import all_installables, installed_versions
 
-    print_list(Printer(as_json), all_installables())
+    found = [(each, [other for other in installed_versions(each) if other != each]) for each in all_installables()]
+    print_list(Printer(as_json), (each for pinned, others in found for each in (pinned, *others)))
 
 
 def print_list(printer: Printer, installables: Iterable[Installable]) -> None:
     """Print each with its version, and whether it is installed."""
-    printer.listing(map(_described, installables), "name", "version", "installed", "required", "licence")
+    printer.listing(map(_described, installables), "name", "version", "pinned", "installed", "required", "licence")
     printer.text("install one with: owlt third-party install NAME")
 
 
@@ -56,7 +57,8 @@ def show_third_party(name: Name, as_json: Json = False) -> None:
 def install_third_party(names: Names = None, as_json: Json = False) -> None:
     """Install third-party implementations that are missing.
 
-    Programs are compiled into the user's cache; Debian packages are installed as root.
+    Programs are compiled into the user's cache; Debian packages are installed as root. NAME@VERSION installs another
+    version of a Python package beside the pinned one, with the digest that the package index states.
 
     Exit status: 1 if a named or required implementation could not be installed, otherwise 0.
     """
@@ -120,6 +122,7 @@ def _described(installable: Installable) -> dict[str, Any]:
         "name": installable.name,
         "title": installable.title,
         "version": _installed_version(installable) if asks_program else installable.recipe_version,
+        "pinned": installable.is_pinned,
         "installed": installed,
         "required": installable.required,
         "licence": installable.licence,

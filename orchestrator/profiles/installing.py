@@ -49,6 +49,7 @@ from owlt.orchestrator.profiles.third_party import (
     script_path,
     search_path,
     stamp,
+    version_numbers,
 )
 
 Observe = Callable[[str], None]
@@ -397,11 +398,6 @@ def find_toolchain(toolchain: Toolchain, minimum: str, path: str | None = None) 
         f"install {toolchain.language} {minimum} or later, so that {toolchain.program} is on PATH or in "
         f"{toolchain.directory}: {toolchain.source}",
     )
-
-
-def version_numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers that sort in its order: 1.85.0 as (1, 85, 0)."""
-    return tuple(int(part) for part in version.split(".") if part)
 
 
 def _version(driver: Path, toolchain: Toolchain) -> str:

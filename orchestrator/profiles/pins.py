@@ -4,7 +4,7 @@ A crate is compiled from the file whose hash was compared. go compares what it d
 with the recipe's here. A driver's hashes are in its lock file, and cargo compares them itself. Jars are compared before
 anything can start them. pip compares wheels with the recipe's lock file; they are installed into a virtual environment
 of their own, which works at any path, because hosts see it at another. The index is that of the machine's pip
-configuration.
+configuration. Another version of a package than the lock's has the digest that this index states.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from owlt.orchestrator.profiles.third_party import (
     Go,
     Maven,
     Pypi,
+    UnpinnedPypi,
     driver_files,
     lock_path,
     python_driver,
@@ -194,6 +195,9 @@ FIRST_LINES = """#!/bin/sh
 text."""
 PIPS_FIRST_LINES = re.compile(r"\A#!.*\n('+exec' .*\n' '+\n)?")
 """Those that pip writes have the path of the interpreter, by way of a shell if it is long."""
+UNPINNED_LOCK = "unpinned.lock"
+"""The lock of an environment whose package has another version than the recipe's lock; it stays in the environment."""
+_WHEELS = ["--no-deps", "--only-binary", ":all:"]
 OTHER_FILE = re.compile(r"^ *(\S+==\S+) .*\n(?: *(?:Expected|or) .*\n)+ *Got +([0-9a-f]+)$", re.MULTILINE)
 
 
@@ -207,8 +211,39 @@ def create_environment(recipe: Pypi, directory: Path) -> list[str]:
         raise Refused(f"{sys.executable} has no pip", f"run: {sys.executable} -m ensurepip")
     venv.create(directory, symlinks=True)
     pip = [sys.executable, "-P", "-m", "pip", "--python", str(directory / "bin" / "python")]
-    exactly = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--requirement", str(lock_path(recipe))]
-    return [*pip, "--disable-pip-version-check", "install", "--no-input", "--progress-bar", "off", *exactly]
+    install = [*pip, "--disable-pip-version-check", "install", "--no-input", *_WHEELS]
+    lock = lock_path(recipe)
+    if isinstance(recipe, UnpinnedPypi):
+        lock = directory / UNPINNED_LOCK
+        lock.write_text(_unpinned(recipe, install))
+    return [*install, "--progress-bar", "off", "--require-hashes", "--requirement", str(lock)]
+
+
+def _unpinned(recipe: UnpinnedPypi, install: list[str]) -> str:
+    """The recipe's lock with its package in another version, which has the digest that the index states.
+
+    Raises Refused if the index has no such version, or states no digest.
+    """
+    text = lock_path(recipe).read_text()
+    name = Path(recipe.lock).stem
+    pinned = re.search(rf"^{re.escape(f'{name}=={recipe.pinned_version}')}\b(?:.*\\\n)*.*$", text, re.MULTILINE)
+    if pinned is None:
+        raise Refused(f"{recipe.lock} has no {name}=={recipe.pinned_version}", "correct the recipe")
+    wanted = f"{name}=={recipe.version}"
+    done = subprocess.run(
+        [*install, "--dry-run", "--ignore-installed", "--quiet", "--report", "-", wanted],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode != 0:
+        raise Refused(f"{wanted}: {(done.stderr.strip() or 'not found').splitlines()[-1]}", "give another version")
+    (found,) = json.loads(done.stdout)["install"]
+    digest = found["download_info"]["archive_info"].get("hashes", {}).get("sha256")
+    if digest is None:
+        raise Refused(f"{wanted}: the package index states no SHA-256", "use an index that states it")
+    return text.replace(pinned[0], f"{wanted} \\\n    --hash=sha256:{digest}")
 
 
 def require_pinned_wheels(recipe: Pypi, log: str) -> None:

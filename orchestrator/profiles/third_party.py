@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -18,13 +19,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from owlt import PACKAGE
 from owlt.inputs.mistake import Mistake, got
 from owlt.inputs.validation import mistakes_in
-from owlt.orchestrator.errors import NotFound, ProfileError, did_you_mean
+from owlt.orchestrator.errors import NotFound, OwltError, ProfileError, did_you_mean
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.profiles.catalogue import PROFILES
 from owlt.orchestrator.profiles.load import read_document
 
 Text = Annotated[str, Field(min_length=1)]
-Version = Annotated[str, Field(pattern=r"^\d+(\.\d+)*$")]
+VERSION = r"\d+(\.\d+)*"
+Version = Annotated[str, Field(pattern=rf"^{VERSION}$")]
+AT = "@"
+"""Between a name and a version that is not the pinned one."""
 
 
 class _Value(BaseModel):
@@ -101,6 +105,12 @@ class Pypi(_Value):
     driver: Text | None = None
 
 
+class UnpinnedPypi(Pypi):
+    """The same in another version than that of `lock`, of which owlt has no digest. No file has such a recipe."""
+
+    pinned_version: Version
+
+
 class Maven(_Value):
     """A program in Java: exactly the jars of `lock`, downloaded by Maven, and a command that starts `main_class`.
 
@@ -149,6 +159,12 @@ class Installable(_Value):
         return self
 
     @property
+    def is_pinned(self) -> bool:
+        """Whether the recipe has the digest of what is installed; another version has the one that its registry
+        states."""
+        return not isinstance(self.recipe, UnpinnedPypi)
+
+    @property
     def recipe_version(self) -> str:
         """The version that the recipe names; "Debian's" if the distribution decides."""
         return "Debian's" if isinstance(self.recipe, Debian) else self.recipe.version.removeprefix("v")
@@ -164,13 +180,50 @@ def all_installables() -> list[Installable]:
 
 
 def find_installables(names: list[str]) -> list[Installable]:
-    """The implementations with these names; all if `names` is empty. Raises ProfileError for an unknown name."""
+    """The implementations with these names, or NAME@VERSION; all if `names` is empty.
+
+    Raises ProfileError for an unknown name, OwltError for a version that cannot be installed.
+    """
     by_name = {installable.name: installable for installable in all_installables()}
-    for name in names:
+    found = []
+    for given in dict.fromkeys(names or by_name):
+        name, has_version, version = given.partition(AT)
         if name not in by_name:
             fix = did_you_mean(name, by_name, f"known: {', '.join(by_name)}")
             raise NotFound(Mistake(f"implementation {name!r}: not found", fix=fix))
-    return [by_name[name] for name in dict.fromkeys(names or by_name)]
+        found.append(at_version(by_name[name], version) if has_version else by_name[name])
+    return found
+
+
+def at_version(installable: Installable, version: str) -> Installable:
+    """The implementation in another version than the pinned one; itself in that one. Raises OwltError if its recipe
+    is not for other versions, or it is no version."""
+    recipe, name = installable.recipe, f"{installable.name}{AT}{version}"
+    if version == installable.recipe_version:
+        return installable
+    if not isinstance(recipe, Pypi):
+        problem = f"{name}: only version {installable.recipe_version} can be installed, of the kind {recipe.kind}"
+        raise OwltError(Mistake(problem, "an implementation of the kind pypi for other versions"))
+    if not re.fullmatch(VERSION, version):
+        raise OwltError(Mistake(f"{name}: is no version", f"numbers, such as {installable.name}{AT}1.2.3"))
+    other = UnpinnedPypi.model_validate(recipe.model_dump() | {"version": version, "pinned_version": recipe.version})
+    return installable.model_copy(update={"name": name, "recipe": other})
+
+
+def installed_versions(installable: Installable) -> list[Installable]:
+    """The implementation in each version that is installed, the oldest first."""
+    if not isinstance(installable.recipe, Pypi):
+        return [installable] if is_installed(installable) else []
+    names = {path.name for path in third_party_directory().glob(f"{installable.name}{AT}*")}
+    versions = [name.partition(AT)[2] for name in names]
+    others = [at_version(installable, version) for version in versions if re.fullmatch(VERSION, version)]
+    found = {each.name: each for each in [installable, *others] if is_installed(each)}
+    return sorted(found.values(), key=lambda each: version_numbers(each.recipe_version))
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """A version as numbers that sort in its order: 1.85.0 as (1, 85, 0)."""
+    return tuple(int(part) for part in version.split(".") if part)
 
 
 def load_installable(path: Path) -> Installable:

@@ -18,6 +18,7 @@ import pytest
 
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.third_party import install_and_report, print_list
+from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.profiles.installing import (
     JAVA,
@@ -26,10 +27,16 @@ from owlt.orchestrator.profiles.installing import (
     Installation,
     find_toolchain,
     install,
-    version_numbers,
 )
 from owlt.orchestrator.profiles.pins import Refused
-from owlt.orchestrator.profiles.third_party import Installable, home, is_installed, stamp
+from owlt.orchestrator.profiles.third_party import (
+    Installable,
+    at_version,
+    home,
+    is_installed,
+    stamp,
+    version_numbers,
+)
 
 CARGO = """\
 #!/bin/sh
@@ -586,17 +593,23 @@ def test_an_installation_without_its_programs_is_a_failure(programs: Path) -> No
     assert not is_installed(installable)
 
 
+def wheel_of(version: str, directory: Path) -> Path:
+    """A version of the package."""
+    path, about = directory / f"mine-{version}-py3-none-any.whl", f"mine-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mine.py", f"def main():\n    print('mine {version}')\n")
+        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: mine\nVersion: {version}\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/entry_points.txt", "[console_scripts]\nmine = mine:main\n")
+        archive.writestr(f"{about}/RECORD", "")
+    return path
+
+
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Python package with a program, in a directory that is pip's only index."""
-    path = tmp_path / "index" / "mine-1.0-py3-none-any.whl"
-    path.parent.mkdir()
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("mine.py", "def main():\n    print('mine 1.0')\n")
-        archive.writestr("mine-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-        archive.writestr("mine-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr("mine-1.0.dist-info/entry_points.txt", "[console_scripts]\nmine = mine:main\n")
-        archive.writestr("mine-1.0.dist-info/RECORD", "")
+    (tmp_path / "index").mkdir()
+    path = wheel_of("1.0", tmp_path / "index")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
@@ -681,6 +694,21 @@ def test_a_package_that_the_index_does_not_have_is_reported_in_the_words_of_pip(
     assert installation.message.endswith("ERROR: No matching distribution found for mine==1.0")
 
 
+def test_the_pinned_version_is_the_pinned_installation(wheel: Path) -> None:
+    assert at_version(locked(wheel), "1.0") == locked(wheel)
+
+
+@pytest.mark.parametrize(("version", "message"), [("../x", "is no version"), ("1.0 -r x", "is no version")])
+def test_what_is_no_version_is_refused(wheel: Path, version: str, message: str) -> None:
+    with pytest.raises(OwltError, match=message):
+        at_version(locked(wheel), version)
+
+
+def test_other_versions_of_a_crate_are_refused() -> None:
+    with pytest.raises(OwltError, match=r"only version 1\.2\.3 can be installed, of the kind cargo"):
+        at_version(an_installable(), "1.2.2")
+
+
 def test_only_packages_of_the_lock_are_installed(wheel: Path) -> None:
     installable = locked(wheel)
     (wheel.parent / "mine.lock").write_text("mine==1.0\n")
@@ -749,9 +777,9 @@ def test_the_list_shows_versions_and_how_to_install(programs: Path, capsys: pyte
     rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
     assert rows == [
-        "name version installed required licence",
-        "mine mine 1.2.3 yes yes MIT",
-        "other 1.2.3 no no MIT",
+        "name version pinned installed required licence",
+        "mine mine 1.2.3 yes yes yes MIT",
+        "other 1.2.3 yes no no MIT",
         "install one with: owlt third-party install NAME",
     ]
 
