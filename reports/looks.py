@@ -28,6 +28,8 @@ TIME: Mapping[str, str] = {
     "waiting": SERIES[3],
 }
 """Colours of what a session's time was spent on (captures.inspection.critical_path)."""
+LEAST_PRINTED_SHARE = 0.0005
+"""A kind with a smaller share of the time is not printed: with one decimal, it is 0.0 %."""
 TIME_TITLES: Mapping[str, str] = {
     "new data": "transmission of file data (first time)",
     "serialization": "retransmissions and control packets",

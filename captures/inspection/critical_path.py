@@ -11,6 +11,7 @@ of TCP Transactions", IEEE/ACM Transactions on Networking 9(3), 2001.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -61,7 +62,7 @@ _REGULAR = 0.02
 """Two gaps between packets that differ by at most this share are a pace."""
 _STARTING = 500
 """A session that begins more than so many prompt times after the launch is late: programs start faster."""
-_NOT_TRANSMITTED = ("queue", "mtu")
+NOT_TRANSMITTED = ("queue", "mtu")
 """The fates of packets that the link did not transmit."""
 
 
@@ -123,6 +124,14 @@ class CriticalPath:
     def length_ns(self) -> int:
         """The session's time."""
         return self.end_ns - self.begin_ns
+
+    @cached_property
+    def spent_ns(self) -> Counter[tuple[Phase, Kind, Host]]:
+        """How long each kind took in each phase, for each host; the sum is `length_ns`."""
+        spent: Counter[tuple[Phase, Kind, Host]] = Counter()
+        for part in self.parts:
+            spent[part.phase, part.kind, part.host] += part.length_ns
+        return spent
 
     def lost_before(self, waits: Iterable[tuple[int, Part]]) -> tuple[int, ...]:
         """The packets (indices of rungs) whose loss may be the reason for waits of a host, each with its beginning and
@@ -189,7 +198,7 @@ def _late_start(rungs: Sequence[Rung], hosts: Mapping[Host, _Host], clues: Clues
     if clues.launched_ns is None or left_ns - clues.launched_ns <= _STARTING * clues.prompt_ns:
         return None
     host = rungs[0].message.host
-    timer = hosts[host].timer_before(left_ns)
+    timer = hosts[host].timers.before(left_ns)
     return Part(clues.launched_ns, left_ns, "timer" if timer else "waiting", host, 0, "opening", timer)
 
 
@@ -210,7 +219,7 @@ def _transits(rungs: Sequence[Rung], links: tuple[Link | None, Link | None]) -> 
         host = rung.message.host
         link = links[HOSTS.index(host)]
         arrived_ns = rung.arrived_ns[0] if rung.arrived_ns else None
-        if link is None or (arrived_ns is None and rung.fate in _NOT_TRANSMITTED):
+        if link is None or (arrived_ns is None and rung.fate in NOT_TRANSMITTED):
             transits.append(_Transit(None, None, arrived_ns))
             continue
         taken_ns = int(8e9 * (rung.message.wire_bytes + link.overhead_bytes) / link.rate_bps)
@@ -244,6 +253,21 @@ def _arrivals_at(host: Host, rungs: Sequence[Rung]) -> _Arrivals:
     return _Arrivals([time_ns for time_ns, _ in found], [index for _, index in found])
 
 
+class ExpiredTimers:
+    """The waits of a host that a timer ended, by the packet that left then."""
+
+    def __init__(self, host: Host, waits: Iterable[TimedWait], prompt_ns: int) -> None:
+        self._waits = sorted((wait for wait in waits if wait.host == host), key=lambda wait: wait.end_ns)
+        self._ends_ns = [wait.end_ns for wait in self._waits]
+        self._prompt_ns = prompt_ns
+
+    def before(self, left_ns: int) -> TimedWait | None:
+        """The longest wait that a timer ended in the moment before a packet left."""
+        first = bisect_left(self._ends_ns, left_ns - self._prompt_ns)
+        ended = self._waits[first : bisect_right(self._ends_ns, left_ns)]
+        return max(ended, key=lambda wait: wait.length_ns, default=None)
+
+
 class _Host:
     """What a host saw and did: its arrivals, its departures, and its waits that a timer ended."""
 
@@ -252,8 +276,7 @@ class _Host:
         self._rungs = rungs
         self._arrivals = _arrivals_at(host, rungs)
         self._departures = [index for index, rung in enumerate(rungs) if rung.message.host == host]
-        self._waits = sorted((wait for wait in clues.waits if wait.host == host), key=lambda wait: wait.end_ns)
-        self._ends_ns = [wait.end_ns for wait in self._waits]
+        self.timers = ExpiredTimers(host, clues.waits, clues.prompt_ns)
 
     def reason(self, packet: int) -> tuple[int | None, int, bool, TimedWait | None]:
         """Why a packet left: the index of the packet that had arrived or left before it (None: nothing had), when, and
@@ -268,7 +291,7 @@ class _Host:
             return arrived, arrived_ns, True, None
         if before is not None and left_ns - departed_ns <= self._prompt_ns:
             return before, departed_ns, False, None
-        timer = self.timer_before(left_ns)
+        timer = self.timers.before(left_ns)
         if timer is None and before is not None and self._is_regular(before, left_ns - departed_ns):
             return before, departed_ns, False, None
         if timer is not None:
@@ -316,12 +339,6 @@ class _Host:
         while place >= 0 and self._arrivals.packet[place] >= packet:
             place -= 1
         return (None, 0) if place < 0 else (self._arrivals.packet[place], self._arrivals.time_ns[place])
-
-    def timer_before(self, left_ns: int) -> TimedWait | None:
-        """The longest wait that a timer ended in the moment before a packet left."""
-        first = bisect_left(self._ends_ns, left_ns - self._prompt_ns)
-        ended = self._waits[first : bisect_right(self._ends_ns, left_ns)]
-        return max(ended, key=lambda wait: wait.length_ns, default=None)
 
 
 def _path(

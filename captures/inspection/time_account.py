@@ -5,7 +5,6 @@ The sums add up to the session time exactly.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Self
@@ -80,9 +79,6 @@ class TimeAccount(DerivedFile):
     @classmethod
     def of(cls, path: CriticalPath) -> TimeAccount:
         """The account of a session."""
-        spent: Counter[tuple[Phase, Kind, Host]] = Counter()
-        for part in path.parts:
-            spent[part.phase, part.kind, part.host] += part.length_ns
         found = [each for each in causes(path) if each.parts[0] is not path.late_start]
         return cls(
             session_ns=path.length_ns,
@@ -90,7 +86,7 @@ class TimeAccount(DerivedFile):
             least_ns=path.least_ns,
             spent=[
                 Spent(phase=phase, kind=kind, host=host, total_ns=total_ns)
-                for (phase, kind, host), total_ns in spent.items()
+                for (phase, kind, host), total_ns in path.spent_ns.items()
             ],
             causes=[
                 StoredCause(

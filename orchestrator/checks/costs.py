@@ -1,36 +1,39 @@
 """The costs of the causes of a session's time: the run is performed again with one change, and the difference in time
 is the cost (`owlt.orchestrator.checks.counterfactuals`).
 
-Then the changes that save most are combined to find the smallest set that explains the time that can be explained.
-There are no costs if the run without a change does not take the time of the recorded run.
+Of several losses with one cost, the fewest that still have it are searched. Then the changes that save most are
+combined to find the smallest set that explains the time that can be explained. There are no costs if the run without a
+change does not take the time of the recorded run; and a run in which a change had no effect shows no cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import inf
 from pathlib import Path
+from typing import Literal
 
 from owlt.captures.inspection.causes import Cause
 from owlt.captures.inspection.critical_path import CriticalPath
+from owlt.orchestrator.checks.changed_runs import Aim, Effect, effect_of, expected_aim, plan_of
 from owlt.orchestrator.checks.counterfactuals import (
     MOST_WAITS,
     Base,
     Change,
     Changes,
     Loss,
-    Places,
     Times,
     base_of,
     changes_of,
-    expected_places,
-    healed_by,
-    places_in,
-    plan_of,
+    losses_of_causes,
+    removed_by,
     times_of,
     without_advertised,
+    without_losses,
 )
+from owlt.orchestrator.checks.shrinking import fewest
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan
 from owlt.results.recorded_runs import run_directory
@@ -38,9 +41,11 @@ from owlt.results.recorded_runs import run_directory
 MOST_LEAST = 5
 """The most changes that are put together to the least set."""
 MOST_PAIRS = 3
-"""The most pairs of losses that are healed together because they cost the same."""
-MOST_ATTEMPTS = 3
-"""How often a run is performed until its losses hit the packets that they are meant for."""
+"""The most pairs of losses that are removed together because they cost the same."""
+MOST_ATTEMPTS = 4
+"""How often a run is performed until its losses hit the packets that they are meant for, and its waits are skipped."""
+MOST_SUBSETS = 48
+"""The most subsets of losses that are tried to find the fewest that have the cost of a cause: each takes a run."""
 SAME_S, SAME_SHARE = 1e-3, 1e-4
 """The run without a change takes the time of the recorded one if it differs by less than one of these."""
 EXPLAINED = 0.99
@@ -49,13 +54,20 @@ HARMLESS_RTTS, ROUND_RTTS = 0.01, 0.5
 """A loss that costs at most the first is harmless; what costs at least the second takes a round."""
 
 
+Needed = Literal["all", "some", "unknown"]
+"""Which of several losses have to be removed to save what they cost together: all, some of them alone, or that was not
+found with `MOST_SUBSETS` runs, so that the cost is known of the set only."""
+
+
 @dataclass(frozen=True)
 class Counterfactual:
     """A run with some changes: its times, and how much longer it takes from the launch to the last packet, and to the
     delivery, without the changes.
 
     `delivery_cost_s` is None if a file was not delivered. `displaced` losses hit other packets than in the recorded
-    run, or none, although those that they hit there are sent. `run` is its directory.
+    run, or none, although those that they hit there are sent. `run` is its directory. `problem` says which change had
+    no effect, so that the costs are not those of the changes; "" if all had. `needed` is of several losses that are
+    removed; None otherwise.
     """
 
     changes: Changes
@@ -64,6 +76,8 @@ class Counterfactual:
     delivery_cost_s: float | None
     displaced: int
     run: Path
+    problem: str = ""
+    needed: Needed | None = None
 
     @property
     def text(self) -> str:
@@ -72,8 +86,8 @@ class Counterfactual:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The losses that are healed."""
-        return healed_by(self.changes)
+        """The losses that are removed."""
+        return removed_by(self.changes)
 
     @property
     def is_of_transfer(self) -> bool:
@@ -85,8 +99,8 @@ class Counterfactual:
 class Interaction:
     """Losses whose costs do not add up.
 
-    `is_shared`: to heal one of them saves nothing, because the others have the same effect; to heal all saves `cost_s`.
-    Otherwise each is harmless without the others: to heal one of them saves as much as to heal all.
+    `is_shared`: to remove one of them saves nothing, because the others have the same effect; to remove all saves
+    `cost_s`. Otherwise each is harmless without the others: to remove one of them saves as much as to remove all.
     """
 
     is_shared: bool
@@ -126,7 +140,7 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
     try:
         base = base_of(directory, path.rungs)
         trials = Trials(base, perform)
-        again = trials.perform([(), *((change,) for change in changes_of(base, causes))])
+        trials.perform([(), *((change,) for change in changes_of(base, causes))])
     except OwltError as error:
         return Costs(str(error))
     except FileNotFoundError as error:
@@ -134,15 +148,18 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
     if problem := trials.difference():
         return Costs(problem, runs=trials.runs)
     harmless_s = HARMLESS_RTTS * base.channel.rtt_ns / 1e9 + _packet_s(base)
-    again = delivering(again, trials.base_times)
+    needed = _needed_losses(trials, base, losses_of_causes(base, causes), harmless_s)
+    again = conclusive(trials.perform([]), trials.base_times)
     order = greedy_order(again, harmless_s)
+    trials.perform(first_changes(order))
+    order = without_useless(order, trials.cost_s, harmless_s)
     found = trials.perform([*first_changes(order), *_alike(again, harmless_s)])
-    saving = delivering(found, trials.base_times)
+    saving = conclusive(found, trials.base_times)
     least = least_of(saving, order)
     bound_ns = None if path.least_ns is None else path.least_ns + base.channel.reverse.delay_ns
     return Costs(
         base=trials.base_times,
-        counterfactuals=tuple(sorted(found, key=lambda each: -each.cost_s)),
+        counterfactuals=tuple(sorted((_noted(each, needed) for each in found), key=lambda each: -each.cost_s)),
         least=least.changes if least else (),
         least_cost_s=least.cost_s if least else 0.0,
         above_bound_s=None if bound_ns is None else base.times.session_s - bound_ns / 1e9,
@@ -157,12 +174,44 @@ def _packet_s(base: Base) -> float:
     return 8 * base.channel.path_mtu_bytes / rate_bps if rate_bps else 0.0
 
 
+def _noted(found: Counterfactual, needed: Mapping[tuple[Loss, ...], Needed]) -> Counterfactual:
+    """The counterfactual with which of its losses are needed."""
+    is_set = len(found.changes) == 1 and len(found.losses) > 1
+    return replace(found, needed=needed.get(found.losses, "unknown")) if is_set else found
+
+
+def _needed_losses(
+    trials: Trials, base: Base, sets: Sequence[tuple[Loss, ...]], harmless_s: float
+) -> dict[tuple[Loss, ...], Needed]:
+    """Which losses of these sets are needed for what they cost, those of the largest cost first; the runs for that are
+    in `trials`. Raises OwltError, OSError."""
+    costs_s = {losses: trials.cost_s((without_losses(base, losses),)) for losses in sets if len(losses) > 1}
+    needed: dict[tuple[Loss, ...], Needed] = {}
+    left = MOST_SUBSETS
+    for losses, cost_s in sorted(costs_s.items(), key=lambda each: -each[1]):
+        if cost_s <= harmless_s:
+            break
+
+        def has_cost(subsets: Sequence[tuple[Loss, ...]], least_s: float = EXPLAINED * cost_s) -> list[bool]:
+            changes: list[Changes] = [(without_losses(base, subset),) for subset in subsets]
+            trials.perform(changes)
+            return [trials.cost_s(each) >= least_s for each in changes]
+
+        search = fewest(losses, has_cost, left)
+        left -= search.tried
+        if search.left != losses:
+            needed[losses] = "some"
+        if search.is_least:
+            needed[search.left] = "all"
+    return needed
+
+
 @dataclass(frozen=True)
 class _Trial:
-    """A run with changes: where its losses were aimed at and should have been, its times and its directory."""
+    """A run with changes: its aim and what effect that had, its times and its directory."""
 
-    places: Places
-    correct: Places
+    aim: Aim
+    effect: Effect
     times: Times
     run: Path
 
@@ -172,7 +221,7 @@ Key = tuple[tuple[Loss, ...], frozenset[Change]]
 
 class Trials:
     """The runs with changes of a recorded run: each is performed once, however its changes were put together, and again
-    while its losses hit other packets."""
+    while its losses hit other packets or its waits are not skipped."""
 
     def __init__(self, base: Base, perform: Perform) -> None:
         self._base, self._perform = base, perform
@@ -184,14 +233,19 @@ class Trials:
         """Perform these sets of changes, and return all that were performed until now. Raises OwltError, OSError."""
         new = {_key(changes): changes for changes in reversed(sets) if _key(changes) not in self._trials}
         self._changes |= new
-        due = {key: expected_places(self._base, changes) for key, changes in reversed(new.items())}
+        due = {key: expected_aim(self._base, changes) for key, changes in reversed(new.items())}
         for _ in range(MOST_ATTEMPTS):
             tried = self._batch(due)
             self._trials |= tried
             if self.difference():
                 break
-            due = {key: trial.correct for key, trial in tried.items() if trial.correct != trial.places}
+            due = {key: trial.effect.correct for key, trial in tried.items() if trial.effect.correct != trial.aim}
         return [self._counterfactual(key) for key in self._trials if self._changes[key]]
+
+    def cost_s(self, changes: Changes) -> float:
+        """What changes that were performed cost; minus infinity if their run shows no cost."""
+        found = [self._counterfactual(key) for key in [_key(changes)] if key in self._trials]
+        return max((each.cost_s for each in conclusive(found, self.base_times)), default=-inf)
 
     @property
     def base_times(self) -> Times:
@@ -212,22 +266,22 @@ class Trials:
                 return f"with the recorded losses alone, the {what} is {now} instead of {then}"
         return ""
 
-    def _batch(self, due: dict[Key, Places]) -> dict[Key, _Trial]:
+    def _batch(self, due: dict[Key, Aim]) -> dict[Key, _Trial]:
         """Perform the run with each set of changes; other advertised values are a plan of their own."""
         tried: dict[Key, _Trial] = {}
         for is_advertised in (False, True):
-            own = {key: places for key, places in due.items() if _is_advertised(self._changes[key]) == is_advertised}
+            own = {key: aim for key, aim in due.items() if _is_advertised(self._changes[key]) == is_advertised}
             if not own:
                 continue
-            plan = plan_of(self._base, [(self._changes[key], places) for key, places in own.items()])
+            plan = plan_of(self._base, [(self._changes[key], aim) for key, aim in own.items()])
             plan = without_advertised(plan, self._base.run) if is_advertised else plan
             results = self._perform(plan, str(self.runs))
             self.runs += len(own)
-            for (key, places), run in zip(own.items(), plan.runs, strict=True):
+            for (key, aim), run in zip(own.items(), plan.runs, strict=True):
                 directory = run_directory(results, run.run_id)
                 if (times := times_of(directory)) is not None:
-                    correct = places_in(self._base, self._changes[key], directory)
-                    tried[key] = _Trial(places, correct, times, directory)
+                    effect = effect_of(self._base, self._changes[key], aim, directory)
+                    tried[key] = _Trial(aim, effect, times, directory)
         return tried
 
     def _counterfactual(self, key: Key) -> Counterfactual:
@@ -238,14 +292,15 @@ class Trials:
             trial.times,
             base.ended_s - trial.times.ended_s,
             None if both[0] is None or both[1] is None else both[0] - both[1],
-            sum(trial.places.get(loss) != place for loss, place in trial.correct.items()),
+            sum(trial.aim.places.get(loss) != place for loss, place in trial.effect.correct.places.items()),
             trial.run,
+            trial.effect.problem,
         )
 
 
 def _key(changes: Changes) -> Key:
-    """What changes change: equal for changes that heal the same losses."""
-    return healed_by(changes), frozenset(change for change in changes if not change.losses)
+    """What changes change: equal for changes that remove the same losses."""
+    return removed_by(changes), frozenset(change for change in changes if not change.losses)
 
 
 def _is_advertised(changes: Changes) -> bool:
@@ -258,25 +313,38 @@ def _is_same(before: float | None, after: float | None) -> bool:
     return abs(before - after) <= max(SAME_S, SAME_SHARE * before)
 
 
-def delivering(found: Sequence[Counterfactual], base: Times) -> list[Counterfactual]:
-    """Those with which the file is delivered: a transfer that gives up is short, and saves nothing. All of them, if it
-    is not delivered without a change either."""
-    return [each for each in found if base.delivered_s is None or each.times.delivered_s is not None]
+def conclusive(found: Sequence[Counterfactual], base: Times) -> list[Counterfactual]:
+    """Those that show what their changes cost: all changes had an effect, and the file was delivered, unless it is not
+    delivered without a change either. A transfer that gives up is short, and saves nothing."""
+    effective = [each for each in found if not each.problem]
+    return [each for each in effective if base.delivered_s is None or each.times.delivered_s is not None]
 
 
 def greedy_order(found: Sequence[Counterfactual], harmless_s: float) -> Changes:
-    """The changes in the order in which they are put together: of those that heal losses, end waits or change
-    advertised values, the largest cost first, and of about equal ones that with the fewest losses; none that adds
-    nothing."""
+    """The changes in the order in which they are put together: of those that remove losses, end waits or change
+    advertised values, the largest cost first, and of about equal ones that with the fewest losses."""
     costly = [each for each in found if each.is_of_transfer and each.cost_s > harmless_s]
     costly = [each for each in costly if not _is_sum(each, costly)]
-    costly.sort(key=lambda each: (-round(each.cost_s / harmless_s) if harmless_s else -each.cost_s, len(each.losses)))
+    costly.sort(key=lambda each: (-round(each.cost_s / harmless_s) if harmless_s else -each.cost_s, _rank(each)))
     chosen: Changes = ()
     for each in costly:
         (change,) = each.changes
-        if not change.losses or not set(healed_by(chosen)).issuperset(change.losses):
+        if not change.losses or not set(removed_by(chosen)).issuperset(change.losses):
             chosen = (*chosen, change)
     return chosen[:MOST_LEAST]
+
+
+def without_useless(order: Changes, cost_s: Callable[[Changes], float], harmless_s: float) -> Changes:
+    """The ordered changes without those that are known to save nothing behind the ones before them, such as the timer
+    that waits for a packet that then arrives. `cost_s` is minus infinity if it is not known."""
+    kept: Changes = ()
+    before_s = 0.0
+    for count, change in enumerate(order, start=1):
+        each_s = cost_s(order[:count])
+        if each_s == -inf or each_s > before_s + harmless_s:
+            kept = (*kept, change)
+        before_s = max(before_s, each_s)
+    return kept
 
 
 def first_changes(order: Changes) -> list[Changes]:
@@ -285,8 +353,13 @@ def first_changes(order: Changes) -> list[Changes]:
     return [each for each in sets if sum(len(change.waits) for change in each) <= MOST_WAITS]
 
 
+def _rank(each: Counterfactual) -> tuple[bool, int]:
+    """The place among changes of equal costs: a loss before the timer that waits for it, few losses before many."""
+    return not each.losses, len(each.losses)
+
+
 def _is_sum(whole: Counterfactual, others: Sequence[Counterfactual]) -> bool:
-    """Whether smaller sets of the losses that are healed cost nearly as much one by one."""
+    """Whether smaller sets of the losses that are removed cost nearly as much one by one."""
     left, sum_s = set(whole.losses), 0.0
     for part in sorted(others, key=lambda each: -each.cost_s):
         if part.losses and left.issuperset(part.losses) and len(part.losses) < len(whole.losses):
@@ -319,11 +392,11 @@ def least_of(found: Sequence[Counterfactual], order: Changes) -> Counterfactual 
 
 
 def interactions(found: Sequence[Counterfactual], harmless_s: float, round_s: float) -> Iterator[Interaction]:
-    """The losses whose costs do not add up, among those that were healed one by one."""
-    healed = [each for each in found if all(change.kind == "losses" for change in each.changes)]
-    alone_s = {each.losses[0]: each.cost_s for each in healed if len(each.losses) == 1}
+    """The losses whose costs do not add up, among those that were removed one by one."""
+    removed = [each for each in found if all(change.kind == "losses" for change in each.changes)]
+    alone_s = {each.losses[0]: each.cost_s for each in removed if len(each.losses) == 1}
     known: list[set[Loss]] = []
-    for each in sorted(healed, key=lambda each: len(each.losses)):
+    for each in sorted(removed, key=lambda each: len(each.losses)):
         losses = set(each.losses)
         if len(losses) < 2 or each.cost_s < round_s or not losses <= alone_s.keys():
             continue

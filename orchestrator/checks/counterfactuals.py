@@ -1,53 +1,46 @@
-"""A recorded run with one thing changed: the losses and the changes to try, and the plan of the runs that have them.
+"""What can be changed in a recorded run: its losses, the waits of its programs, its links and the advertised values.
 
 On the clock exact, a run is a function of its seed and its channel. It is repeated over a channel without random
-effects, whose losses are aimed at the packets that were lost. A loss that is healed (removed) is not aimed at.
-
-A change renumbers the packets after it, because a packet that arrives is not sent again. The remaining losses are
-therefore aimed at the same packets as before, by name and content. `owlt.orchestrator.checks.costs` performs the runs.
+effects, whose losses are aimed at the packets that were lost. A loss that is removed is not aimed at.
+`owlt.orchestrator.checks.changed_runs` has the runs with changes; `owlt.orchestrator.checks.costs` performs them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.pairs import load_pairs
-from owlt.captures.accounting.summary import load_summary, read_both
+from owlt.captures.accounting.summary import load_summary
+from owlt.captures.frames.session import HOSTS
 from owlt.captures.inspection.causes import Cause
-from owlt.captures.inspection.critical_path import is_lost
-from owlt.captures.inspection.inspection import inspect
+from owlt.captures.inspection.critical_path import NOT_TRANSMITTED, ExpiredTimers, is_lost
+from owlt.captures.inspection.inspection import Case
 from owlt.captures.protocols.ladder import Rung
-from owlt.emulator.channel.aimed_fault import MOST_RULES
-from owlt.emulator.channel.link import LinkSpec, impairments
+from owlt.emulator.channel.link import impairments
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
 from owlt.inputs.mistake import Place as InFile
 from owlt.inputs.quantities import format_delay, format_rate, format_rate_or_unlimited
-from owlt.inputs.sweep import SkippedWaits
-from owlt.orchestrator.checks.fault_cases import DIRECTIONS, HOST_OF, Direction, Hit, Place, aimed_at
+from owlt.orchestrator.checks.fault_cases import DIRECTIONS, HOST_OF, Direction, Place
 from owlt.orchestrator.checks.shrinking import OF_LOSSES, without_random_effects
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.planning.plan import Batch, Plan, Run, advertised_values, channel_of, read_plan
-from owlt.orchestrator.planning.run_channel import channel_key, with_links
-from owlt.orchestrator.run.analysis import case_of_run, links_of
+from owlt.orchestrator.planning.plan import Plan, Run, advertised_values, channel_of, read_plan
+from owlt.orchestrator.run.analysis import case_of_run
 from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import results_root
 from owlt.results.waits import DIGITS, TimedWait
 
 Kind = Literal["losses", "delay", "rate", "advertised", "timer"]
-"""What is changed: losses are healed, a delay is halved, a rate is unlimited, the implementation gets the channel's own
-rate and delay, or waits for a timer end at once."""
+"""What is changed: losses are removed, a delay is halved, a rate is unlimited, the implementation gets the channel's
+own rate and delay, or waits for a timer end at once."""
 FEW_LOSSES = 4
-"""So many losses of one cause are also healed one by one."""
+"""So many losses of one cause are also removed one by one."""
 MOST_SINGLE = 8
-"""The most losses that are healed one by one."""
+"""The most losses that are removed one by one."""
 MOST_SETS = 40
 """The most sets of losses that are removed, besides all of them: each takes a run."""
 _DIRECTION_OF = {host: direction for direction, host in HOST_OF.items()}
@@ -56,16 +49,18 @@ _NAMED = 3
 """The most losses of a change that are named one by one."""
 MOST_WAITS = 64
 """The most waits that end at once in a run (`SkippedWaits`)."""
-_EARLIER_NS, _LATER_NS = 1000, 1000
-"""How long before and after the beginning of a wait its window begins and ends: clocks have a resolution of 256 ns."""
+
+
+Content = tuple[tuple[int, int], ...] | str
+"""The pieces of the file that a packet carries or, if it carries none, its name."""
+Which = tuple[Direction, Content]
 
 
 class Identity(NamedTuple):
-    """Which packet it is, whatever its number: the pieces of the file that it carries or, if it carries none, its
-    name; and how many such packets its host had sent with it."""
+    """Which packet it is, whatever its number: its content, and how many such packets its host had sent with it."""
 
     direction: Direction
-    content: tuple[tuple[int, int], ...] | str
+    content: Content
     occurrence: int
 
 
@@ -93,20 +88,19 @@ class Loss:
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is changed in a run: these losses are healed, these waits end at once, or the link of a direction
-    or the advertised values are other ones."""
+    """One thing that is changed in a run: these losses are removed, these waits, each before such a message, end at
+    once, or the link of a direction or the advertised values are other ones."""
 
     kind: Kind
     text: str
     losses: tuple[Loss, ...] = ()
     direction: Direction | None = None
     waits: tuple[TimedWait, ...] = ()
+    message: str = ""
 
 
 Changes = tuple[Change, ...]
 """Changes that are made together; () makes none."""
-Places = Mapping[Loss, Place]
-"""Where the losses that are not healed are aimed at."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +113,13 @@ class Times:
     session_s: float
 
 
+class EndedWait(NamedTuple):
+    """A wait that a timer ended, and the name of a message that its host sent at that moment."""
+
+    message: str
+    wait: TimedWait
+
+
 class LinkPacket(NamedTuple):
     """A packet that entered the link: the index of its rung, and which packet it is."""
 
@@ -129,7 +130,8 @@ class LinkPacket(NamedTuple):
 @dataclass(frozen=True)
 class Base:
     """A recorded run in a form that can be changed: its plan; the run in it, with the seed that it had; the channel
-    without random effects and without losses; its packets, its losses and its times."""
+    without random effects and without losses; its packets, its losses and its times; its waits before messages; and how
+    many packets of each content a queue or an MTU dropped."""
 
     plan: Plan
     run: Run
@@ -138,6 +140,8 @@ class Base:
     sent: Mapping[Place, LinkPacket]
     losses: tuple[Loss, ...]
     times: Times
+    ended: tuple[EndedWait, ...]
+    dropped: Mapping[Which, int]
 
 
 def base_of(directory: Path, rungs: Sequence[Rung]) -> Base:
@@ -165,7 +169,17 @@ def base_of(directory: Path, rungs: Sequence[Rung]) -> Base:
     channel = without_random_effects(channel).model_copy(update={"faults": faults})
     run = run.model_copy(update={"seed": record.seed})
     sent = packets_on_link(rungs)
-    return Base(plan, run, channel, record.started_at_ns or 0, sent, losses_among(sent, rungs), times)
+    return Base(
+        plan,
+        run,
+        channel,
+        record.started_at_ns or 0,
+        sent,
+        losses_among(sent, rungs),
+        times,
+        tuple(ended_waits(rungs, case_of_run(directory)[1])),
+        dropped_on_link(rungs),
+    )
 
 
 def _not_exact(directory: Path, problem: str) -> OwltError:
@@ -185,21 +199,41 @@ def _random_effects(channel: ChannelSpec) -> list[str]:
     return [name for name, is_there in effects.items() if is_there]
 
 
+def ended_waits(rungs: Sequence[Rung], case: Case) -> Iterator[EndedWait]:
+    """The waits of a run that ended immediately before a message left, with that message."""
+    timers = {host: ExpiredTimers(host, case.waits, case.prompt_ns) for host in HOSTS}
+    for rung in rungs:
+        if wait := timers[rung.message.host].before(rung.left_ns):
+            yield EndedWait(rung.message.name, wait)
+
+
 def packets_on_link(rungs: Sequence[Rung]) -> dict[Place, LinkPacket]:
     """The packets that entered the link, in the order in which they were sent: without those that a queue or an MTU
     dropped, which the repeated run drops again by itself."""
     packets: dict[Place, LinkPacket] = {}
     numbers: Counter[Direction] = Counter()
-    alike: Counter[tuple[Direction, tuple[tuple[int, int], ...] | str]] = Counter()
+    alike: Counter[Which] = Counter()
     for index, rung in enumerate(rungs):
-        if not rung.arrived_ns and rung.fate in ("queue", "mtu"):
+        if _is_dropped(rung):
             continue
-        direction = _DIRECTION_OF[rung.message.host]
-        numbers[direction] += 1
-        which = (direction, rung.message.placed_pieces or rung.message.name)
+        which = _which(rung)
+        numbers[which[0]] += 1
         alike[which] += 1
-        packets[Place(direction, numbers[direction])] = LinkPacket(index, Identity(*which, alike[which]))
+        packets[Place(which[0], numbers[which[0]])] = LinkPacket(index, Identity(*which, alike[which]))
     return packets
+
+
+def dropped_on_link(rungs: Iterable[Rung]) -> Counter[Which]:
+    """How many packets of each direction and content a queue or an MTU dropped."""
+    return Counter(_which(rung) for rung in rungs if _is_dropped(rung))
+
+
+def _is_dropped(rung: Rung) -> bool:
+    return not rung.arrived_ns and rung.fate in NOT_TRANSMITTED
+
+
+def _which(rung: Rung) -> Which:
+    return _DIRECTION_OF[rung.message.host], rung.message.placed_pieces or rung.message.name
 
 
 def losses_among(sent: Mapping[Place, LinkPacket], rungs: Sequence[Rung]) -> tuple[Loss, ...]:
@@ -230,25 +264,36 @@ def _delivered_s(record: RunRecord) -> float | None:
 def changes_of(base: Base, causes: Sequence[Cause]) -> list[Change]:
     """The changes to try one by one: the losses that a cause names, together and, if they are few, alone; all others;
     then the timers of causes, and those of the channel and of the advertised values."""
-    by_rung = {loss.rung: loss for loss in base.losses}
-    sets: list[tuple[Loss, ...]] = []
-    for cause in causes:
-        named = tuple(by_rung[index] for index in cause.lost if index in by_rung)
-        first = min((part.packet for part in cause.parts), default=0)
-        sets += [named, tuple(loss for loss in named if loss.rung > first)] if cause.what == "round trips" else [named]
+    sets = losses_of_causes(base, causes)
     singles = list(dict.fromkeys((loss,) for each in sets if len(each) <= FEW_LOSSES for loss in each))[:MOST_SINGLE]
     others = [tuple(loss for loss in base.losses if loss not in each) for each in sets if each]
     some = [each for each in dict.fromkeys([*singles, *sets, *others]) if each and each != base.losses][:MOST_SETS]
     wanted = [*some, base.losses] if base.losses else some
     return [
-        *(Change("losses", _healed_text(each, len(base.losses)), each) for each in wanted),
+        *(without_losses(base, each) for each in wanted),
         *_changes_of_timers(causes),
         *_changes_of_links(base),
         *_changes_of_advertised(base),
     ]
 
 
-def _healed_text(losses: Sequence[Loss], of: int) -> str:
+def losses_of_causes(base: Base, causes: Sequence[Cause]) -> list[tuple[Loss, ...]]:
+    """The losses that causes name, each a set; of round trips, also those in the recovery itself."""
+    by_rung = {loss.rung: loss for loss in base.losses}
+    sets: list[tuple[Loss, ...]] = []
+    for cause in causes:
+        named = tuple(by_rung[index] for index in cause.lost if index in by_rung)
+        first = min((part.packet for part in cause.parts), default=0)
+        sets += [named, tuple(loss for loss in named if loss.rung > first)] if cause.what == "round trips" else [named]
+    return sets
+
+
+def without_losses(base: Base, losses: tuple[Loss, ...]) -> Change:
+    """The change that removes losses."""
+    return Change("losses", _without_text(losses, len(base.losses)), losses)
+
+
+def _without_text(losses: Sequence[Loss], of: int) -> str:
     if len(losses) == 1:
         which = "only" if of == 1 else losses[0].ordinal
         return f"without the {which} loss ({losses[0].text})"
@@ -265,7 +310,7 @@ def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
             which = f"{len(waits)} timers" if len(waits) > 1 else "the timer"
             length_ns = round(waits[0].length_ns, DIGITS - len(str(waits[0].length_ns)))
             which += f" of {format_delay(length_ns)} at the {cause.host} before {cause.message}"
-            yield Change("timer", f"without {which}", waits=waits)
+            yield Change("timer", f"without {which}", waits=waits, message=cause.message)
 
 
 def _changes_of_links(base: Base) -> Iterator[Change]:
@@ -297,117 +342,6 @@ def without_advertised(plan: Plan, run: Run) -> Plan:
     return plan.model_copy(update={"sweep": plan.sweep.model_copy(update={"advertised": advertised})})
 
 
-def healed_by(changes: Iterable[Change]) -> tuple[Loss, ...]:
-    """The losses that changes heal, each once, in the order in which they were sent."""
+def removed_by(changes: Iterable[Change]) -> tuple[Loss, ...]:
+    """The losses that changes remove, each once, in the order in which they were sent."""
     return tuple(sorted({loss for change in changes for loss in change.losses}, key=lambda loss: loss.number))
-
-
-def expected_places(base: Base, changes: Changes) -> Places:
-    """Where the losses that remain are expected: the data of those that are healed are not sent again, so that the
-    packets behind have lower numbers. Losses among data that are not sent are left out."""
-    healed = healed_by(changes)
-    arrived = {
-        loss.identity[:2]: loss.identity.occurrence
-        for loss in reversed(healed)
-        if isinstance(loss.identity.content, tuple)
-    }
-    gone = {
-        place
-        for place, packet in base.sent.items()
-        if packet.identity.occurrence > arrived.get(packet.identity[:2], packet.identity.occurrence)
-    }
-    return {
-        loss: replace(loss.place, number=loss.place.number - _before(loss.place, gone))
-        for loss in base.losses
-        if loss not in healed and loss.place not in gone
-    }
-
-
-def _before(place: Place, others: Collection[Place]) -> int:
-    return sum(each.direction == place.direction and each.number < place.number for each in others)
-
-
-def places_in(base: Base, changes: Changes, directory: Path) -> Places:
-    """Where the losses that remain are in a run with changes, as its packets show. Raises OwltError, OSError."""
-    at = {packet.identity: place for place, packet in packets_on_link(_rungs_of(directory)).items()}
-    healed = healed_by(changes)
-    return {loss: at[loss.identity] for loss in base.losses if loss not in healed and loss.identity in at}
-
-
-def _rungs_of(directory: Path) -> Sequence[Rung]:
-    record, case = case_of_run(directory)
-    forward, reverse = links_of(record)
-    both = read_both(*(directory / capture for capture in CAPTURES))
-    crossing = load_pairs(directory, *both, case.session)
-    return inspect(*both, replace(case, forward_link=forward, reverse_link=reverse), None, crossing).rungs
-
-
-def channel_with(base: Base, changes: Changes, places: Places) -> ChannelSpec:
-    """The channel of the run with some changes, whose losses are aimed at some places.
-
-    Raises OwltError if these are too many.
-    """
-    channel = base.channel
-    for change in changes:
-        channel = with_links(channel, partial(_changed, change))
-    faults = aimed_at(tuple(Hit(place) for place in places.values()))
-    if (most := max((len(fault.occurrences) for fault in faults), default=0)) > MOST_RULES:
-        raise OwltError(Mistake(f"{most} losses in one direction", f"at most {MOST_RULES}, the limit for aimed faults"))
-    return channel.model_copy(update={"faults": (*channel.faults, *faults)})
-
-
-def _changed(change: Change, direction: str, link: LinkSpec) -> LinkSpec:
-    """The link of a direction with what a change makes of it."""
-    if change.direction != direction:
-        return link
-    if change.kind == "delay":
-        return link.model_copy(update={"delay_ns": link.delay_ns // 2})
-    return link.without_rate
-
-
-def _windows(base: Base, changes: Changes) -> list[SkippedWaits]:
-    """The windows in which the waits begin that end at once: each earlier than in the recorded run by the lengths of
-    those that end before it, which take no time here."""
-    windows = []
-    waits = sorted({wait for change in changes for wait in change.waits}, key=lambda wait: wait.begin_ns)
-    for wait in waits:
-        begin_ns = wait.begin_ns - base.launched_ns
-        begin_ns -= sum(each.length_ns for each in waits if each.end_ns <= wait.begin_ns + _EARLIER_NS)
-        edges = {"after": f"{max(begin_ns - _EARLIER_NS, 0)} ns", "before": f"{begin_ns + _LATER_NS} ns"}
-        windows.append(SkippedWaits.model_validate({"side": wait.host, **edges}))
-    return windows
-
-
-def plan_of(base: Base, variants: Sequence[tuple[Changes, Places]]) -> Plan:
-    """The plan of the run once with each set of changes, with the run's own seed and names of the same length: programs
-    see them in paths. What the implementation is given of the channel is what it was given. Raises OwltError.
-    """
-    runs, channels, names = [], {}, []
-    for number, (changes, places) in enumerate(variants):
-        channel = channel_with(base, changes, places)
-        key, name = channel_key(channel), f"{base.run.run_id[:-2]}{number:02d}"
-        channels[key] = channel.model_copy(update={"faults": ()})
-        names.append(name)
-        values = {"run_id": name, "channel_key": key, "faults": channel.to_wire().get("faults", [])}
-        values["permutation"] = base.run.permutation.model_copy(update={"channel_name": name})
-        runs.append(base.run.model_copy(update=values))
-    restart = base.plan.sweep.restarts.get(base.run.permutation.channel_name)
-    of_sweep: dict[str, object] = {
-        "restarts": dict.fromkeys(names, restart) if restart else {},
-        "skipped_waits": {
-            name: windows
-            for name, (changes, _) in zip(names, variants, strict=True)
-            if (windows := _windows(base, changes))
-        },
-        **{"certify": False, "keep_captures": "headers", "quarantine_after": 0, "repetitions": 1},
-        **{"baseline": None, "assertions": []},
-    }
-    return base.plan.model_copy(
-        update={
-            "sweep": base.plan.sweep.model_copy(update=of_sweep),
-            "channels": dict(sorted(channels.items())),
-            "certifications": [],
-            "batches": [Batch(index=index, seed=run.seed, runs=[run]) for index, run in enumerate(runs)],
-            "history": [],
-        }
-    )

@@ -10,8 +10,10 @@ the effect, and of which none can be left out; it need not be the smallest of al
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import compress, pairwise
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.pairs import PAIRS, load_pairs
@@ -33,6 +35,11 @@ OF_LOSSES = ("packet_error_rate", "bit_error_rate", "pattern", "coding", "loss")
 """The fields of a link that lose or damage packets."""
 _RANDOM = (*OF_LOSSES, "jitter", "reordering", "duplication_rate")
 """The fields of a link with random or listed effects."""
+
+
+T = TypeVar("T")
+Search = Generator[list[tuple[T, ...]], Sequence[bool], tuple[T, ...]]
+"""Yields sets to try, all at once; is sent for each whether it has the effect; returns what is left."""
 
 
 def losses_of(run: Path) -> Hits:
@@ -83,7 +90,7 @@ def without_random_effects(channel: ChannelSpec) -> ChannelSpec:
     return calm.model_copy(update={"faults": (), "fault_scope": ""})
 
 
-def shrink(losses: Hits) -> Generator[list[Hits], Sequence[bool], Hits]:
+def shrink(losses: tuple[T, ...]) -> Search[T]:
     """Yield sets of losses to try, all at once; is sent for each whether it still has the effect. Returns the set that
     is left, of which no loss can be left out."""
     parts = 2
@@ -102,7 +109,7 @@ def shrink(losses: Hits) -> Generator[list[Hits], Sequence[bool], Hits]:
     return losses
 
 
-def shrink_by_message(losses: Hits) -> Generator[list[Hits], Sequence[bool], Hits]:
+def shrink_by_message(losses: Hits) -> Search[Hit]:
     """As `shrink`, but try each loss alone first: the others may be there only for the number of one."""
     singles = [(loss,) for loss in losses]
     has_effect = yield list[Hits](singles)
@@ -112,7 +119,7 @@ def shrink_by_message(losses: Hits) -> Generator[list[Hits], Sequence[bool], Hit
     return (yield from shrink(losses))
 
 
-def first_sets(search: Generator[list[Hits], Sequence[bool], Hits]) -> list[Hits]:
+def first_sets(search: Search[Hit]) -> list[Hits]:
     """The sets that a search tries as long as none of them has the effect."""
     found: list[Hits] = []
     try:
@@ -124,9 +131,7 @@ def first_sets(search: Generator[list[Hits], Sequence[bool], Hits]) -> list[Hits
         return found
 
 
-def result_of(
-    search: Generator[list[Hits], Sequence[bool], Hits], has_effect: Callable[[Sequence[Hits]], Sequence[bool]]
-) -> Hits:
+def result_of(search: Search[Hit], has_effect: Callable[[Sequence[Hits]], Sequence[bool]]) -> Hits:
     """What a search finds if `has_effect` tells which of the sets that it tries have the effect."""
     try:
         sets = next(search)
@@ -137,6 +142,53 @@ def result_of(
         return left
 
 
-def _pieces(losses: Hits, parts: int) -> list[Hits]:
+@dataclass(frozen=True)
+class Fewest(Generic[T]):
+    """The losses that are left, whether none of them can be left out, and how many sets were tried."""
+
+    left: tuple[T, ...]
+    is_least: bool
+    tried: int
+
+
+def fewest(
+    losses: tuple[T, ...], has_effect: Callable[[Sequence[tuple[T, ...]]], Sequence[bool]], most: int
+) -> Fewest[T]:
+    """The fewest of losses, which together have an effect, that still have it, found with at most so many sets: those
+    without which the others have no effect, if these are enough, else as far as `shrink` gets. More losses are assumed
+    to have the effect of fewer."""
+    if len(losses) < 2:
+        return Fewest(losses, True, 0)
+    tried = 0
+    if len(losses) < most:
+        has_without = has_effect([tuple(each for each in losses if each != out) for out in losses])
+        needed = tuple(each for each, has in zip(losses, has_without, strict=True) if not has)
+        tried = len(losses)
+        if needed == losses:
+            return Fewest(losses, True, tried)
+        tried += 1
+        if needed and has_effect([needed])[0]:
+            return Fewest(needed, True, tried)
+    return _shrunk(losses, has_effect, most, tried)
+
+
+def _shrunk(
+    losses: tuple[T, ...], has_effect: Callable[[Sequence[tuple[T, ...]]], Sequence[bool]], most: int, tried: int
+) -> Fewest[T]:
+    """What `shrink` finds before it would have tried more sets."""
+    search, left = shrink(losses), losses
+    try:
+        sets = next(search)
+        while tried + len(sets) <= most:
+            tried += len(sets)
+            has = has_effect(sets)
+            left = min([left, *compress(sets, has)], key=len)
+            sets = search.send(has)
+    except StopIteration as end:
+        return Fewest(end.value, True, tried)
+    return Fewest(left, False, tried)
+
+
+def _pieces(losses: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
     bounds = [len(losses) * number // parts for number in range(parts + 1)]
     return [losses[begin:end] for begin, end in pairwise(bounds)]

@@ -4,7 +4,7 @@ results directory, the breakdown for all runs."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 MOST_CAUSES = 3
 PERFORMED = Path("results", "why")
+_NEEDED: Mapping[str | None, str] = {
+    "all": "; each of them has to be removed",
+    "some": "; some of them alone cost that",
+    "unknown": "; known only of all of them together",
+}
+"""Which losses of a set have to be removed for what is saved, by `Counterfactual.needed`."""
 
 
 def why(
@@ -141,19 +147,20 @@ def _costs(
 
 def _cost_lines(costs: Costs, every: bool) -> Iterator[str]:
     """What each change saves, and the smallest set of changes that explains the additional time."""
-    from owlt.orchestrator.checks.costs import delivering
+    from owlt.orchestrator.checks.costs import conclusive
 
     if costs.problem:
         yield f"the costs of the causes are not available: {costs.problem}"
         return
     assert costs.base is not None
-    saving = delivering(costs.counterfactuals, costs.base)
-    single = [each for each in saving if len(each.changes) == 1 and each.cost_s > 0]
+    of_one = [each for each in costs.counterfactuals if len(each.changes) == 1]
+    single = [each for each in conclusive(of_one, costs.base) if each.cost_s > 0 and (every or each.needed != "some")]
     shown = single if every else single[:MOST_CAUSES]
     yield f"session time with one change each ({costs.runs} runs):" if shown else "no change reduces the session time"
     yield from (f"  {_cost_text(each, costs.base)}" for each in shown)
     if left := len(single) - len(shown):
         yield f"  {left} more with --all"
+    yield from (f"  {each.text}: its cost is not known, because {each.problem}" for each in of_one if each.problem)
     if len(costs.least) > 1:
         changes = " and ".join(change.text for change in costs.least)
         yield f"  combined, {changes}: {costs.least_cost_s:.3f} s saved"
@@ -172,7 +179,7 @@ def _cost_text(each: Counterfactual, base: Times) -> str:
     times = f"{each.times.session_s:.3f} s instead of {base.session_s:.3f} s"
     if abs(base.session_s - each.times.session_s - each.cost_s) > SAME_S:
         times = f"{each.times.ended_s:.3f} s instead of {base.ended_s:.3f} s from the launch"
-    return f"{each.text}: {times}, {each.cost_s:.3f} s saved{doubt}"
+    return f"{each.text}: {times}, {each.cost_s:.3f} s saved{_NEEDED.get(each.needed, '')}{doubt}"
 
 
 def _costs_json(costs: Costs) -> dict[str, Any]:
@@ -185,8 +192,10 @@ def _costs_json(costs: Costs) -> dict[str, Any]:
                 "text": each.text,
                 "losses": [loss.text for loss in each.losses],
                 "session_s": each.times.session_s,
-                "cost_s": each.cost_s,
-                "delivery_cost_s": each.delivery_cost_s,
+                "cost_s": None if each.problem else each.cost_s,
+                "delivery_cost_s": None if each.problem else each.delivery_cost_s,
+                "needed": each.needed,
+                "problem": each.problem,
                 "displaced": each.displaced,
                 "run": each.run,
             }

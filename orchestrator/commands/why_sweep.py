@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from owlt.reports.comparison.time_use import TimeUse
 
 
-LEAST_SHARE = 0.0005
-"""A kind that takes a smaller share of a sample's sessions is not printed."""
-
-
 def explain_results(results: Path, as_json: bool) -> None:
     """Print the breakdown of session time for a results directory, after computing the time accounts that are missing.
 
@@ -75,9 +71,10 @@ def _uses(cells: Sequence[Cell]) -> Iterator[tuple[Cell, str, TimeUse]]:
 def _times(use: TimeUse, kinds: Sequence[Kind]) -> list[str]:
     """The mean time of a session, and of each kind with its share."""
     from owlt.reports.answer.sentences import percent_text
+    from owlt.reports.looks import LEAST_PRINTED_SHARE
 
     texts = [f"{use.seconds(kind):.3f} ({percent_text(use.share(kind))})" for kind in kinds]
-    shown = [text if use.share(kind) >= LEAST_SHARE else "" for kind, text in zip(kinds, texts, strict=True)]
+    shown = [text if use.share(kind) >= LEAST_PRINTED_SHARE else "" for kind, text in zip(kinds, texts, strict=True)]
     return [f"{use.mean_s:.3f}", *shown]
 
 

@@ -65,7 +65,7 @@ def time_use(sample: Sample) -> TimeUse | None:
 
 
 VISIBLE = 0.003
-"""The smallest share of a sample's session time for which a kind is shown."""
+"""The smallest share of a sample's session time for which a kind is drawn: a smaller part of a bar cannot be seen."""
 
 
 def shown_kinds(uses: Iterable[TimeUse]) -> list[Kind]:

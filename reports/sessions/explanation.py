@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from owlt.captures.inspection.causes import Cause
-from owlt.captures.inspection.critical_path import KINDS, PHASES, CriticalPath, Kind, Part, Phase
-from owlt.reports.looks import TIME_TITLES
+from owlt.captures.inspection.critical_path import KINDS, PHASES, CriticalPath, Kind, Phase
+from owlt.reports.looks import LEAST_PRINTED_SHARE, TIME_TITLES
 from owlt.reports.units import listed
 
 MOST_NAMES = 4
 """The most names of messages in a sentence."""
 _BEYOND = 1.1
 """A wait that is longer than its timer by more than this factor was not for that timer alone."""
-_VISIBLE = 0.0005
-"""The smallest share of the session for which a kind has a row."""
 _IN: Mapping[Phase, str] = {
     "opening": "before the first data packet",
     "transfer": "during the first transmission of the file",
@@ -43,23 +41,22 @@ def headline(path: CriticalPath) -> str:
     return text
 
 
-def spent_ns(parts: Sequence[Part]) -> dict[Phase, dict[Kind, int]]:
+def spent_ns(path: CriticalPath) -> dict[Phase, dict[Kind, int]]:
     """How long each kind took in each phase, in ns; kinds that took no time are omitted."""
     spent: dict[Phase, dict[Kind, int]] = {phase: {} for phase in PHASES}
-    for part in parts:
-        of_phase = spent[part.phase]
-        of_phase[part.kind] = of_phase.get(part.kind, 0) + part.length_ns
+    for (phase, kind, _), total_ns in path.spent_ns.items():
+        spent[phase][kind] = spent[phase].get(kind, 0) + total_ns
     return spent
 
 
 def share_rows(path: CriticalPath) -> list[tuple[str, str, str]]:
     """A row for each kind with a visible share of the session: its title, its time in s, its share."""
-    spent = spent_ns(path.parts)
+    spent = spent_ns(path)
     totals = {kind: sum(of_phase.get(kind, 0) for of_phase in spent.values()) for kind in KINDS}
     return [
         (TIME_TITLES[kind], f"{total / 1e9:.3f} s", f"{100 * total / path.length_ns:.1f} %")
         for kind, total in totals.items()
-        if total >= _VISIBLE * path.length_ns
+        if total >= LEAST_PRINTED_SHARE * path.length_ns
     ]
 
 
@@ -138,7 +135,7 @@ def explanation_json(path: CriticalPath, found: Sequence[Cause]) -> dict[str, ob
         "session_ns": path.length_ns,
         "delivered_after_ns": None if path.delivered_ns is None else path.delivered_ns - path.begin_ns,
         "least_ns": path.least_ns,
-        "spent_ns": spent_ns(path.parts),
+        "spent_ns": spent_ns(path),
         "causes": [
             {
                 "what": cause.what,

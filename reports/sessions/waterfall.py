@@ -61,7 +61,7 @@ def _draw_row(axes: Axes, row: int, parts: list[Part], begin_ns: int, unit_s: fl
 
 def _draw_phases(axes: Axes, path: CriticalPath, unit_s: float) -> None:
     """A line where each phase begins, and the names of those that are long enough."""
-    spent, at_ns = spent_ns(path.parts), 0
+    spent, at_ns = spent_ns(path), 0
     for phase in PHASES:
         length_ns = sum(spent[phase].values())
         if at_ns and length_ns:

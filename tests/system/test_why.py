@@ -4,7 +4,7 @@ that the same transfer without it is shorter. Runs with one thing changed show t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ import pytest
 from owlt.captures.inspection.causes import Cause, causes
 from owlt.captures.inspection.critical_path import CriticalPath
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
+from owlt.inputs.quantities import format_delay
 from owlt.inputs.sweep import Advertised
-from owlt.orchestrator.checks.costs import Costs, costs
+from owlt.orchestrator.checks.changed_runs import Aim, Effect, effect_of, expected_aim, plan_of
+from owlt.orchestrator.checks.costs import Costs, Perform, Trials, costs
+from owlt.orchestrator.checks.counterfactuals import base_of, changes_of, without_losses
 from owlt.orchestrator.checks.fault_cases import Direction, Hit, Place, aimed_at, plan_over
 from owlt.orchestrator.commands.captures import inspected_run
 from owlt.orchestrator.planning.plan import Plan
@@ -121,7 +124,9 @@ LOSSES = Transfer("cfdp", losing(("forward", 5, "any"), ("forward", 6, "any"), (
 """Two packets of data are repaired in one round; the acknowledgement of the end is awaited for a timer."""
 SLOW_LINKS = Transfer("ltp", SLOW_RETURN, advertised=SLOW)
 AGGREGATED = PLANTS["a timer of 1 s that waits for more data"]
-ALONE = [LOSSES, SLOW_LINKS]
+LOSS_BEFORE_WAIT = Transfer("cfdp", losing(("forward", 1, "cfdp.eof"), ("forward", 1, "cfdp.ack-finished")))
+"""The receiver's wait for the acknowledgement begins earlier if the EOF arrives."""
+ALONE = [LOSSES, SLOW_LINKS, LOSS_BEFORE_WAIT]
 ALL = list(SOUND.values()) + [each for plant in PLANTS.values() for each in (plant.planted, plant.without)] + ALONE
 
 
@@ -164,14 +169,18 @@ class Runs:
 
     def costs(self, transfer: Transfer) -> Costs:
         """What the causes of the time of a transfer cost."""
-        directory, path = self.directory(transfer), self.path(transfer)
+        path = self.path(transfer)
+        return costs(self.directory(transfer), path, causes(path), self.performing(transfer))
+
+    def performing(self, transfer: Transfer) -> Perform:
+        """Performs plans of a transfer with changes."""
+        place = self._folder / "costs" / self.directory(transfer).name
 
         def performed(plan: Plan, name: str) -> Path:
-            results = self._folder / "costs" / directory.name / name
-            perform(plan, results)
-            return results
+            perform(plan, place / name)
+            return place / name
 
-        return costs(directory, path, causes(path), performed)
+        return performed
 
 
 @pytest.fixture(scope="module")
@@ -210,15 +219,16 @@ def test_a_plant_is_the_first_cause_with_the_time_that_it_costs(runs: Runs, name
     assert cost_ns == pytest.approx(length_ns(planted) - length_ns(without), rel=0.02)
 
 
-def test_a_run_with_losses_healed_shows_what_they_cost(runs: Runs) -> None:
+def test_a_run_with_losses_removed_shows_what_they_cost(runs: Runs) -> None:
     found = runs.costs(LOSSES)
     path, without = runs.path(LOSSES), runs.path(CFDP)
-    healed = {tuple(loss.number for loss in each.losses): each for each in found.counterfactuals if each.losses}
+    single = [each for each in found.counterfactuals if len(each.changes) == 1]
+    removed = {tuple(loss.number for loss in each.losses): each for each in single if each.losses}
 
     assert found.problem == ""
-    assert healed[1, 2, 3].times.session_s == pytest.approx(without.length_ns / 1e9, abs=1e-4)
-    assert healed[3,].text == "without the third loss (forward #205, ACK of Finished)"
-    assert healed[1, 2].cost_s + healed[3,].cost_s == pytest.approx(
+    assert removed[1, 2, 3].times.session_s == pytest.approx(without.length_ns / 1e9, abs=1e-4)
+    assert removed[3,].text == "without the third loss (forward #205, ACK of Finished)"
+    assert removed[1, 2].cost_s + removed[3,].cost_s == pytest.approx(
         (path.length_ns - without.length_ns) / 1e9, rel=1e-3
     )
     assert [tuple(loss.number for loss in change.losses) for change in found.least] == [(3,), (1, 2)]
@@ -237,6 +247,29 @@ def test_a_run_with_the_channels_own_rate_advertised_shows_what_the_other_one_co
     assert [change.kind for change in found.least] == ["advertised"]
     slow_return_ns = own.length_ns - runs.path(LTP).length_ns
     assert by_kind["rate", "reverse"].cost_s == pytest.approx(slow_return_ns / 1e9, rel=0.02)
+
+
+def test_a_wait_behind_a_loss_that_is_removed_is_skipped_where_it_then_begins(runs: Runs) -> None:
+    path = runs.path(LOSS_BEFORE_WAIT)
+    base = base_of(runs.directory(LOSS_BEFORE_WAIT), path.rungs)
+    timers = [change for change in changes_of(base, causes(path)) if change.kind == "timer"]
+    (wait,) = [change for change in timers if change.waits[0].host == "receiver"]
+    both = (without_losses(base, base.losses[:1]), wait)
+
+    def effect(aim: Aim, name: str) -> Effect:
+        (again,) = (runs.performing(LOSS_BEFORE_WAIT)(plan_of(base, [(both, aim)]), name) / "runs").iterdir()
+        return effect_of(base, both, aim, again)
+
+    expected = expected_aim(base, both)
+    with_loss_in_place = replace(expected, places=effect(expected, "expected").correct.places)
+    (found,) = Trials(base, runs.performing(LOSS_BEFORE_WAIT)).perform([(), both])
+
+    assert effect(with_loss_in_place, "in place").problem == (
+        f"a wait of {format_delay(wait.waits[0].length_ns)} at the receiver ({wait.waits[0].kind} in "
+        f"{wait.waits[0].process}) was not skipped"
+    )
+    assert found.problem == ""
+    assert found.times.session_s == pytest.approx(runs.path(CFDP).length_ns / 1e9, abs=0.01)
 
 
 def test_a_run_whose_timer_expires_at_once_shows_what_the_timer_cost(runs: Runs) -> None:

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from owlt.captures.inspection.causes import Cause
-from owlt.captures.inspection.critical_path import Part
+from owlt.captures.inspection.critical_path import PROMPT_NS, Part
+from owlt.captures.inspection.inspection import Case
 from owlt.captures.protocols.ladder import Rung
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.inputs.sweep import Advertised
+from owlt.orchestrator.checks.changed_runs import (
+    Aim,
+    Effect,
+    Skip,
+    channel_with,
+    effect_in,
+    expected_aim,
+    plan_of,
+)
 from owlt.orchestrator.checks.costs import (
     Counterfactual,
-    delivering,
+    conclusive,
     first_changes,
     greedy_order,
     interactions,
     least_of,
+    without_useless,
 )
 from owlt.orchestrator.checks.counterfactuals import (
     MOST_SETS,
@@ -28,16 +41,15 @@ from owlt.orchestrator.checks.counterfactuals import (
     Loss,
     Times,
     changes_of,
-    channel_with,
-    expected_places,
+    ended_waits,
     losses_among,
     packets_on_link,
-    plan_of,
 )
 from owlt.orchestrator.checks.fault_cases import Place, plan_over
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.results.waits import TimedWait
+from tests.unit.captures.making import SESSION
 from tests.unit.captures.test_critical_path import file_of, rung
 
 LINK = LinkSpec(delay_ns=250_000_000, rate_bps=1_000_000, queue_bytes=30_000)
@@ -45,13 +57,27 @@ CHANNEL = ChannelSpec(forward=LINK, reverse=LINK)
 LAUNCHED_NS = 5_000_000_000
 
 
-def base_of(rungs: list[Rung], advertised: Advertised | None = None) -> Base:
-    """A run with these packets."""
+def base_of(rungs: list[Rung], advertised: Advertised | None = None, waits: Sequence[TimedWait] = ()) -> Base:
+    """A run with these packets and waits."""
     plan = plan_over("run", find_implementation("ltp"), {"plain": CHANNEL}, 20_000)
     if advertised:
         plan = plan.model_copy(update={"sweep": plan.sweep.model_copy(update={"advertised": {"ltp": advertised}})})
     sent = packets_on_link(rungs)
-    return Base(plan, plan.runs[0], CHANNEL, LAUNCHED_NS, sent, losses_among(sent, rungs), Times(3.0, 3.0, 3.0))
+    return Base(
+        plan,
+        plan.runs[0],
+        CHANNEL,
+        LAUNCHED_NS,
+        sent,
+        losses_among(sent, rungs),
+        Times(3.0, 3.0, 3.0),
+        tuple(ended_waits(rungs, case_with(waits))),
+        {},
+    )
+
+
+def case_with(waits: Sequence[TimedWait], launched_ns: int = 0) -> Case:
+    return Case(SESSION, waits=waits, launched_at_ns=launched_ns, prompt_ns=PROMPT_NS)
 
 
 def with_losses() -> list[Rung]:
@@ -83,23 +109,23 @@ def test_a_packet_that_a_queue_drops_is_not_numbered() -> None:
     assert [loss.place.number for loss in base_of(rungs).losses] == [2, 3, 1, 7]
 
 
-def test_data_of_a_healed_loss_are_not_sent_again_so_later_losses_have_lower_numbers() -> None:
+def test_data_of_a_removed_loss_are_not_sent_again_so_later_losses_have_lower_numbers() -> None:
     base = base_of(with_losses())
     first, second, report, last = base.losses
 
-    places = expected_places(base, (Change("losses", "", (first,)),))
+    places = expected_aim(base, (Change("losses", "", (first,)),)).places
 
     assert places == {second: second.place, report: report.place, last: Place("forward", 6)}
 
 
-def test_a_second_copy_of_healed_data_that_was_lost_is_not_aimed_at() -> None:
+def test_a_second_copy_of_removed_data_that_was_lost_is_not_aimed_at() -> None:
     again = rung("sender", 1200, "data again", data=1000, lost=True)
     base = base_of([*file_of(4, lost=[1]), again, rung("sender", 2200, "data again", data=1000)])
 
-    assert expected_places(base, (Change("losses", "", base.losses[:1]),)) == {}
+    assert expected_aim(base, (Change("losses", "", base.losses[:1]),)).places == {}
 
 
-def test_of_a_cause_with_few_losses_each_is_healed_alone_then_all_and_all_others() -> None:
+def test_of_a_cause_with_few_losses_each_is_removed_alone_then_all_and_all_others() -> None:
     assert texts(base_of(with_losses()), [cause(1, 2)]) == [
         "without the first loss (forward #2, new data)",
         "without the second loss (forward #3, new data)",
@@ -109,7 +135,7 @@ def test_of_a_cause_with_few_losses_each_is_healed_alone_then_all_and_all_others
     ]
 
 
-def test_of_a_cause_with_many_losses_none_is_healed_alone() -> None:
+def test_of_a_cause_with_many_losses_none_is_removed_alone() -> None:
     base = base_of(file_of(20, lost=range(5, 15)))
 
     assert texts(base, [cause(*range(5, 15))]) == ["without all 10 losses (new data)"]
@@ -136,7 +162,7 @@ def test_an_advertised_rate_that_is_not_the_channels_is_a_change() -> None:
 
 def test_a_link_without_a_rate_is_one_that_the_emulator_accepts() -> None:
     unlimited = [change for change in changes_of(base_of(file_of(4)), []) if change.kind == "rate"]
-    channel = channel_with(base_of(file_of(4)), (unlimited[0],), {})
+    channel = channel_with(base_of(file_of(4)), (unlimited[0],), Aim({}))
 
     assert ChannelSpec.from_wire(channel.to_wire()) == channel
     assert (channel.forward.rate_bps, channel.reverse) == (None, LINK)
@@ -146,12 +172,12 @@ def test_more_losses_than_can_be_aimed_are_refused() -> None:
     base = base_of(file_of(80, lost=range(65)))
 
     with pytest.raises(OwltError, match="65 losses in one direction, expected at most 64"):
-        channel_with(base, (), expected_places(base, ()))
+        channel_with(base, (), expected_aim(base, ()))
 
 
 def test_every_run_of_the_plan_has_the_seed_and_a_name_as_long_as_that_of_the_recorded_one() -> None:
     base = base_of(with_losses())
-    plan = plan_of(base, [((), expected_places(base, ()))] * 3)
+    plan = plan_of(base, [((), expected_aim(base, ()))] * 3)
 
     assert {run.seed for run in plan.runs} == {batch.seed for batch in plan.batches} == {base.run.seed}
     assert {len(run.run_id) for run in plan.runs} == {len(base.run.run_id)}
@@ -160,7 +186,7 @@ def test_every_run_of_the_plan_has_the_seed_and_a_name_as_long_as_that_of_the_re
 
 def test_the_remaining_losses_are_faults_of_the_run() -> None:
     base = base_of(with_losses())
-    (run,) = plan_of(base, [((), expected_places(base, ()))]).runs
+    (run,) = plan_of(base, [((), expected_aim(base, ()))]).runs
 
     assert [(fault["direction"], fault["occurrence"]) for fault in run.faults] == [
         ("forward", [2, 3, 7]),
@@ -177,7 +203,7 @@ def test_a_wait_for_a_timer_ends_at_once_in_a_window_around_its_beginning() -> N
         for each in changes_of(base, [Cause("timer", "receiver", "closing", "Finished", 1, 1, (part, part))])
         if each.kind == "timer"
     ]
-    plan = plan_of(base, [((), {}), ((change,), {})])
+    plan = plan_of(base, [((), Aim({})), ((change,), expected_aim(base, (change,)))])
 
     assert change.text == "without the timer of 1 s at the receiver before Finished"
     (name,) = plan.sweep.skipped_waits
@@ -189,10 +215,93 @@ def test_a_wait_for_a_timer_ends_at_once_in_a_window_around_its_beginning() -> N
 def test_of_several_waits_that_end_at_once_the_later_ones_begin_earlier() -> None:
     begins_ns = [LAUNCHED_NS + 7_000_000, LAUNCHED_NS + 1_007_000_100]
     waits = tuple(TimedWait("receiver", "program", "poll", begin_ns, 1_000_000_000) for begin_ns in begins_ns)
-    plan = plan_of(base_of(with_losses()), [((Change("timer", "2 timers", waits=waits),), {})])
+    base, changes = base_of(with_losses()), (Change("timer", "2 timers", waits=waits),)
+    plan = plan_of(base, [(changes, expected_aim(base, changes))])
 
     (windows,) = plan.sweep.skipped_waits.values()
     assert [(window.after, window.before) for window in windows] == [(6_999_000, 7_001_000), (6_999_100, 7_001_100)]
+
+
+LATE_NS = 1_000_000_000
+"""The length of a wait before the last message of `waiting`."""
+
+
+def waiting(begin_ns: int, length_ns: int = LATE_NS) -> tuple[list[Rung], TimedWait]:
+    """A file, and a wait before a last message of the sender."""
+    ended_ns = begin_ns + length_ns
+    return [*file_of(4), rung("sender", ended_ns / 1e6, "of the sender")], TimedWait(
+        "sender", "program", "poll", ended_ns - length_ns, length_ns
+    )
+
+
+SKIPPED = Change("timer", "without it", waits=(waiting(300_000_000)[1],), message="of the sender")
+
+
+def with_wait() -> Base:
+    rungs, wait = waiting(300_000_000)
+    return base_of(rungs, waits=[wait])
+
+
+def effect(rungs: list[Rung], *waits: TimedWait) -> Effect:
+    """What the change had for an effect in a run with these packets and waits, launched at 0."""
+    base = replace(with_wait(), launched_ns=0)
+    return effect_in(base, (SKIPPED,), expected_aim(base, (SKIPPED,)), rungs, case_with(waits))
+
+
+def test_a_wait_that_is_gone_was_skipped() -> None:
+    assert effect(waiting(300_000_000)[0]).problem == ""
+
+
+def test_a_wait_that_is_in_the_run_was_not_skipped_and_is_aimed_at_where_it_is() -> None:
+    found = effect(*waiting(120_000_000))
+
+    assert found.problem == "a wait of 1 s at the sender (poll in program) was not skipped"
+    assert found.correct.skips == (Skip("sender", 120_000_000),)
+
+
+def test_a_wait_of_another_length_for_the_same_timer_was_not_skipped() -> None:
+    """The control is a short wait."""
+    assert effect(*waiting(300_000_000, 700_000_000)).waits
+    assert not effect(*waiting(300_000_000, 100_000_000)).waits
+
+
+def test_a_wait_before_another_message_is_not_the_one_to_skip() -> None:
+    rungs, wait = waiting(300_000_000)
+
+    assert effect([*rungs[:-1], rung("sender", wait.end_ns / 1e6, "data again")], wait).problem == ""
+
+
+def test_as_many_waits_may_remain_as_were_not_to_be_skipped() -> None:
+    rungs, first = waiting(300_000_000)
+    second = replace(first, begin_ns=first.end_ns + 1_000_000)
+    rungs.append(rung("sender", second.end_ns / 1e6, "of the sender"))
+    base = base_of(rungs, waits=[first, second])
+
+    def problem(*waits: TimedWait) -> str:
+        return effect_in(base, (SKIPPED,), Aim({}), rungs, case_with(waits)).problem
+
+    assert problem(second) == ""
+    assert "was not skipped" in problem(first, second)
+
+
+def test_a_loss_that_was_to_be_removed_and_is_lost_again_is_a_problem() -> None:
+    """The control is a run in which its packet arrives."""
+    base = base_of(with_losses())
+    changes = (Change("losses", "", base.losses[:1]),)
+
+    def problem(rungs: list[Rung]) -> str:
+        return effect_in(base, changes, Aim({}), rungs, case_with(())).problem
+
+    assert problem(file_of(4, lost=[1])) == "the packet forward #2, new data was lost in this run too"
+    assert problem(file_of(4)) == ""
+
+
+def test_a_packet_whose_loss_was_to_be_removed_and_that_a_queue_drops_is_a_problem() -> None:
+    base = base_of(with_losses())
+    dropped = rung("sender", 5, "new data", lost=True, data=1000)
+    rungs = [Rung(dropped.message, dropped.left_ns, (), False, "new data", "queue"), *file_of(4)]
+
+    assert effect_in(base, (Change("losses", "", base.losses[:1]),), Aim({}), rungs, case_with(())).losses
 
 
 def test_changes_with_more_waits_than_a_run_can_skip_are_not_put_together() -> None:
@@ -216,14 +325,14 @@ def test_of_many_causes_only_the_first_ones_have_sets_of_their_own_and_all_losse
 
 
 def test_what_keeps_the_file_from_being_delivered_saves_nothing() -> None:
-    delivered, without = healed(0.5, ONE), healed(2.0, TWO)
+    delivered, without = removed(0.5, ONE), removed(2.0, TWO)
     without = replace(without, times=replace(without.times, delivered_s=None), delivery_cost_s=None)
 
-    assert delivering([delivered, without], Times(1.0, 3.0, 3.0)) == [delivered]
-    assert delivering([delivered, without], Times(None, 3.0, 3.0)) == [delivered, without]
+    assert conclusive([delivered, without], Times(1.0, 3.0, 3.0)) == [delivered]
+    assert conclusive([delivered, without], Times(None, 3.0, 3.0)) == [delivered, without]
 
 
-def healed(cost_s: float, *losses: Loss) -> Counterfactual:
+def removed(cost_s: float, *losses: Loss) -> Counterfactual:
     change = Change("losses", str([loss.number for loss in losses]), losses)
     return Counterfactual((change,), Times(1.0, 3.0 - cost_s, 3.0 - cost_s), cost_s, cost_s, 0, Path("run"))
 
@@ -231,21 +340,41 @@ def healed(cost_s: float, *losses: Loss) -> Counterfactual:
 ONE, TWO, THREE, FOUR = base_of(with_losses()).losses
 
 
+def test_a_run_in_which_a_change_had_no_effect_saves_nothing() -> None:
+    effective, other = removed(0.5, ONE), replace(removed(2.0, TWO), problem="was not skipped")
+
+    assert conclusive([effective, other], Times(1.0, 3.0, 3.0)) == [effective]
+
+
 def test_losses_whose_costs_add_up_are_taken_one_by_one_the_largest_first() -> None:
-    found = [healed(0.5, ONE), healed(0.6, TWO), healed(1.1, ONE, TWO)]
+    found = [removed(0.5, ONE), removed(0.6, TWO), removed(1.1, ONE, TWO)]
 
     assert [change.losses for change in greedy_order(found, 0.01)] == [(TWO,), (ONE,)]
 
 
+def test_a_change_that_saves_nothing_behind_others_is_useless() -> None:
+    """Here the timer waits for the first loss, and the second loss has a cost of its own."""
+    loss, timer, other = removed(0.5, ONE).changes[0], Change("timer", "T"), removed(0.3, TWO).changes[0]
+    costs_s = {(loss,): 0.5, (loss, timer): 0.501, (loss, timer, other): 0.8}
+
+    assert without_useless((loss, timer, other), costs_s.__getitem__, 0.01) == (loss, other)
+
+
+def test_a_change_whose_cost_is_not_known_is_not_useless() -> None:
+    loss, timer = removed(0.5, ONE).changes[0], Change("timer", "T")
+
+    assert without_useless((loss, timer), {(loss,): 0.5, (loss, timer): -inf}.__getitem__, 0.01) == (loss, timer)
+
+
 def test_losses_that_cost_something_only_together_are_taken_together() -> None:
-    found = [healed(0.001, ONE), healed(0.001, TWO), healed(0.5, ONE, TWO)]
+    found = [removed(0.001, ONE), removed(0.001, TWO), removed(0.5, ONE, TWO)]
 
     assert [change.losses for change in greedy_order(found, 0.01)] == [(ONE, TWO)]
 
 
 def test_the_least_set_is_the_first_that_explains_what_all_losses_explain() -> None:
-    found = [healed(0.8, ONE), healed(0.5, TWO), healed(0.005, THREE), healed(1.299, ONE, TWO)]
-    found.append(healed(1.301, ONE, TWO, THREE, FOUR))
+    found = [removed(0.8, ONE), removed(0.5, TWO), removed(0.005, THREE), removed(1.299, ONE, TWO)]
+    found.append(removed(1.301, ONE, TWO, THREE, FOUR))
     least = least_of(found, greedy_order(found, 0.01))
 
     assert least is not None
@@ -253,29 +382,29 @@ def test_the_least_set_is_the_first_that_explains_what_all_losses_explain() -> N
 
 
 def test_without_a_loss_that_costs_something_there_is_no_least_set() -> None:
-    found = [healed(0.001, ONE)]
+    found = [removed(0.001, ONE)]
 
     assert least_of(found, greedy_order(found, 0.01)) is None
 
 
 def test_losses_of_which_each_alone_saves_nothing_share_a_round() -> None:
-    (found,) = interactions([healed(0.001, ONE), healed(0.002, TWO), healed(0.5, ONE, TWO)], 0.01, 0.25)
+    (found,) = interactions([removed(0.001, ONE), removed(0.002, TWO), removed(0.5, ONE, TWO)], 0.01, 0.25)
 
     assert (found.is_shared, found.losses, found.cost_s) == (True, (ONE, TWO), 0.5)
 
 
 def test_losses_of_which_each_alone_saves_all_are_harmless_without_the_other() -> None:
-    (found,) = interactions([healed(0.5, ONE), healed(0.5, TWO), healed(0.5, ONE, TWO)], 0.01, 0.25)
+    (found,) = interactions([removed(0.5, ONE), removed(0.5, TWO), removed(0.5, ONE, TWO)], 0.01, 0.25)
 
     assert (found.is_shared, found.losses) == (False, (ONE, TWO))
 
 
 def test_losses_whose_costs_add_up_do_not_interact() -> None:
-    assert not [*interactions([healed(0.5, ONE), healed(0.6, TWO), healed(1.1, ONE, TWO)], 0.01, 0.25)]
+    assert not [*interactions([removed(0.5, ONE), removed(0.6, TWO), removed(1.1, ONE, TWO)], 0.01, 0.25)]
 
 
 def test_a_set_of_losses_that_is_more_than_an_interaction_is_not_named_again() -> None:
-    alone = [healed(0.0, ONE), healed(0.0, TWO), healed(0.0, THREE)]
-    found = [*interactions([*alone, healed(0.5, ONE, TWO), healed(0.5, ONE, TWO, THREE)], 0.01, 0.25)]
+    alone = [removed(0.0, ONE), removed(0.0, TWO), removed(0.0, THREE)]
+    found = [*interactions([*alone, removed(0.5, ONE, TWO), removed(0.5, ONE, TWO, THREE)], 0.01, 0.25)]
 
     assert [each.losses for each in found] == [(ONE, TWO)]

@@ -17,6 +17,8 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.checks.fault_cases import Direction, Hit, Hits, Place, aimed_at, case_name
 from owlt.orchestrator.checks.message_places import place_by_content, places_by_class
 from owlt.orchestrator.checks.shrinking import (
+    Fewest,
+    fewest,
     first_sets,
     losses_of,
     result_of,
@@ -77,6 +79,43 @@ def test_the_first_sets_are_those_that_are_tried_if_none_has_the_effect() -> Non
 
 def test_a_single_loss_is_left_as_it_is() -> None:
     assert left_of(LOSSES[:1], lambda _: True) == (LOSSES[:1], [])
+
+
+def fewest_of(losses: Hits, has_effect: Callable[[Hits], bool], most: int) -> tuple[Fewest[Hit], int]:
+    """What is found, and how many sets were tried."""
+    tried: list[Hits] = []
+
+    def of_all(sets: Sequence[Hits]) -> list[bool]:
+        tried.extend(sets)
+        return [has_effect(each) for each in sets]
+
+    return fewest(losses, of_all, most), len(tried)
+
+
+@given(st.sets(st.sampled_from(LOSSES), min_size=1))
+def test_the_losses_that_are_needed_together_are_the_fewest_after_one_set_for_each_and_one_more(
+    needed: set[Hit],
+) -> None:
+    found, tried = fewest_of(LOSSES, needed.issubset, 17)
+
+    assert (set(found.left), found.is_least) == (needed, True)
+    assert tried == found.tried <= 17
+
+
+def test_of_losses_of_which_any_suffices_one_is_left() -> None:
+    found, _ = fewest_of(LOSSES, lambda losses: bool({*LOSSES[3:6]} & {*losses}), 48)
+
+    assert found.is_least
+    assert len(found.left) == 1
+
+
+@given(st.sets(st.sampled_from(LOSSES), min_size=1), st.integers(0, 40))
+def test_no_more_sets_are_tried_than_allowed_and_what_is_left_has_the_effect(needed: set[Hit], most: int) -> None:
+    found, tried = fewest_of(LOSSES, needed.issubset, most)
+
+    assert tried == found.tried <= most
+    assert needed.issubset(found.left)
+    assert not found.is_least or needed == set(found.left)
 
 
 @dataclass

@@ -19,7 +19,7 @@ PATH = explained([*file_of(20), LOST, AGAIN, ANSWER])
 
 
 def test_the_times_of_all_phases_and_kinds_sum_to_the_session():
-    assert sum(sum(of_phase.values()) for of_phase in spent_ns(PATH.parts).values()) == PATH.length_ns
+    assert sum(sum(of_phase.values()) for of_phase in spent_ns(PATH).values()) == PATH.length_ns
 
 
 def test_a_wait_is_described_with_its_length_its_end_and_the_packet_that_was_lost():

@@ -1,0 +1,271 @@
+"""Runs with changes of a recorded run: where their losses are aimed, when their waits end at once, and whether that had
+the effect that was meant.
+
+A change renumbers the packets after it, because a packet that arrives is not sent again, and it moves the waits after
+it. The remaining losses are therefore aimed at the same packets as before, by content, and each wait is skipped before
+the same message as before. Where they are in a run with changes is known only after it: then the aim is corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from owlt.agents.contract.implementation import Role
+from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.captures.accounting.pairs import load_pairs
+from owlt.captures.accounting.summary import read_both
+from owlt.captures.inspection.critical_path import is_lost
+from owlt.captures.inspection.inspection import Case, inspect
+from owlt.captures.protocols.ladder import Rung
+from owlt.emulator.channel.aimed_fault import MOST_RULES
+from owlt.emulator.channel.link import LinkSpec
+from owlt.emulator.channel.spec import ChannelSpec
+from owlt.inputs.mistake import Mistake
+from owlt.inputs.quantities import format_delay
+from owlt.inputs.sweep import SkippedWaits
+from owlt.orchestrator.checks.counterfactuals import (
+    MOST_WAITS,
+    Base,
+    Change,
+    Changes,
+    EndedWait,
+    Loss,
+    dropped_on_link,
+    ended_waits,
+    packets_on_link,
+    removed_by,
+)
+from owlt.orchestrator.checks.fault_cases import Hit, Place, aimed_at
+from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.planning.plan import Batch, Plan
+from owlt.orchestrator.planning.run_channel import channel_key, with_links
+from owlt.orchestrator.run.analysis import case_of_run, links_of
+from owlt.results.waits import TimedWait
+
+_EARLIER_NS, _LATER_NS = 1000, 1000
+"""How long before and after the beginning of a wait its window begins and ends: clocks have a resolution of 256 ns."""
+_SAME_TIMER = 0.5
+"""A wait is for the same timer as a recorded one if it is at least this share of it: a timer may follow from delays
+that were measured, which are others in a run with changes."""
+
+
+class Skip(NamedTuple):
+    """The next wait of a host ends at once if it begins then, in ns from the launch."""
+
+    host: Role
+    begin_ns: int
+
+
+@dataclass(frozen=True)
+class Aim:
+    """Where the losses that are not removed are aimed, and which waits end at once."""
+
+    places: Mapping[Loss, Place]
+    skips: tuple[Skip, ...] = ()
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What the changes of a run had for an effect.
+
+    `waits` were to end at once and did not; `losses` were to be removed and were lost again. `correct` is the aim with
+    which the remaining losses, and the waits of this run, are hit.
+    """
+
+    correct: Aim
+    waits: tuple[TimedWait, ...]
+    losses: tuple[Loss, ...]
+
+    @property
+    def problem(self) -> str:
+        """Why the run is not one with the changes, in words; "" if it is."""
+        return "; ".join(
+            [
+                *(f"the packet {loss.text} was lost in this run too" for loss in self.losses[:1]),
+                *(
+                    f"a wait of {format_delay(wait.length_ns)} at the {wait.host} ({wait.kind} in {wait.process}) was "
+                    "not skipped"
+                    for wait in self.waits[:1]
+                ),
+            ]
+        )
+
+
+def expected_aim(base: Base, changes: Changes) -> Aim:
+    """Where the losses that remain are expected: the data of those that are removed are not sent again, so that the
+    packets behind have lower numbers. Losses among data that are not sent are left out. Waits are expected earlier by
+    the lengths of those that end at once before them."""
+    removed = removed_by(changes)
+    arrived = {
+        loss.identity[:2]: loss.identity.occurrence
+        for loss in reversed(removed)
+        if isinstance(loss.identity.content, tuple)
+    }
+    gone = {
+        place
+        for place, packet in base.sent.items()
+        if packet.identity.occurrence > arrived.get(packet.identity[:2], packet.identity.occurrence)
+    }
+    places = {
+        loss: replace(loss.place, number=loss.place.number - _before(loss.place, gone))
+        for loss in base.losses
+        if loss not in removed and loss.place not in gone
+    }
+    return Aim(places, _skips((wait for change in changes for wait in change.waits), base.launched_ns))
+
+
+def _before(place: Place, others: Collection[Place]) -> int:
+    return sum(each.direction == place.direction and each.number < place.number for each in others)
+
+
+def _skips(waits: Iterable[TimedWait], launched_ns: int) -> tuple[Skip, ...]:
+    """The skips of waits of a run in which none of them ended at once: those that end before one take no time then."""
+    ordered = sorted(set(waits), key=lambda wait: wait.begin_ns)
+    return tuple(
+        Skip(
+            wait.host,
+            wait.begin_ns
+            - launched_ns
+            - sum(each.length_ns for each in ordered if each.end_ns <= wait.begin_ns + _EARLIER_NS),
+        )
+        for wait in ordered
+    )
+
+
+def effect_of(base: Base, changes: Changes, aim: Aim, directory: Path) -> Effect:
+    """What the changes had for an effect in the run in a directory, which had this aim. Raises OwltError, OSError."""
+    rungs, case = _inspected(directory)
+    return effect_in(base, changes, aim, rungs, case)
+
+
+def effect_in(base: Base, changes: Changes, aim: Aim, rungs: Sequence[Rung], case: Case) -> Effect:
+    """What the changes had for an effect in a run with these messages, which had this aim."""
+    removed = removed_by(changes)
+    at = {packet.identity: place for place, packet in packets_on_link(rungs).items()}
+    left = _waits_left(base, changes, tuple(ended_waits(rungs, case)))
+    places = {loss: at[loss.identity] for loss in base.losses if loss not in removed and loss.identity in at}
+    correct = Aim(places, _corrected(aim.skips, left, case.launched_at_ns or base.launched_ns))
+    return Effect(correct, left, _lost_again(base, removed, rungs))
+
+
+def _inspected(directory: Path) -> tuple[Sequence[Rung], Case]:
+    record, case = case_of_run(directory)
+    forward, reverse = links_of(record)
+    both = read_both(*(directory / capture for capture in CAPTURES))
+    crossing = load_pairs(directory, *both, case.session)
+    return inspect(*both, replace(case, forward_link=forward, reverse_link=reverse), None, crossing).rungs, case
+
+
+def _lost_again(base: Base, removed: Iterable[Loss], rungs: Sequence[Rung]) -> tuple[Loss, ...]:
+    """The losses that were to be removed whose packets were lost in this run, or were dropped more often than in the
+    recorded one."""
+    lost = {packet.identity for packet in packets_on_link(rungs).values() if is_lost(rungs[packet.rung])}
+    dropped = dropped_on_link(rungs)
+    return tuple(
+        loss
+        for loss in removed
+        if loss.identity in lost or dropped[loss.identity[:2]] > base.dropped.get(loss.identity[:2], 0)
+    )
+
+
+def _waits_left(base: Base, changes: Changes, ended: Sequence[EndedWait]) -> tuple[TimedWait, ...]:
+    """The waits of a run that were to end at once: those for the same timers before the same messages, if there are
+    more than the recorded run has in addition to the ones that were to be skipped."""
+    left: dict[TimedWait, None] = {}
+    for change in changes:
+        recorded = _for_timers_of(change, base.ended)
+        found = _for_timers_of(change, ended)
+        others = len(recorded) - len(set(change.waits))
+        if change.waits and len(found) > max(others, 0):
+            left |= dict.fromkeys(found)
+    return tuple(left)
+
+
+def _for_timers_of(change: Change, ended: Iterable[EndedWait]) -> list[TimedWait]:
+    """The waits for the timers that a change skips, in their order."""
+    waits = {each.wait for each in ended if each.message == change.message}
+    return sorted(
+        (each for each in waits if any(_is_same_timer(each, skipped) for skipped in change.waits)),
+        key=lambda wait: wait.begin_ns,
+    )
+
+
+def _is_same_timer(wait: TimedWait, recorded: TimedWait) -> bool:
+    same = (wait.host, wait.process, wait.kind) == (recorded.host, recorded.process, recorded.kind)
+    return same and wait.length_ns >= _SAME_TIMER * recorded.length_ns
+
+
+def _corrected(skips: Sequence[Skip], left: Sequence[TimedWait], launched_ns: int) -> tuple[Skip, ...]:
+    """The skips of a run, in which some waits are left that were to end at once: those before the first of these stay,
+    those of the others are aimed at what is left."""
+    if not left:
+        return tuple(skips)
+    missed = _skips(left, launched_ns)
+    kept = [skip for skip in skips if skip.begin_ns < missed[0].begin_ns - _LATER_NS]
+    return (*kept, *missed)[:MOST_WAITS]
+
+
+def channel_with(base: Base, changes: Changes, aim: Aim) -> ChannelSpec:
+    """The channel of the run with some changes, whose losses are aimed at some places.
+
+    Raises OwltError if these are too many.
+    """
+    channel = base.channel
+    for change in changes:
+        channel = with_links(channel, partial(_changed, change))
+    faults = aimed_at(tuple(Hit(place) for place in aim.places.values()))
+    if (most := max((len(fault.occurrences) for fault in faults), default=0)) > MOST_RULES:
+        raise OwltError(Mistake(f"{most} losses in one direction", f"at most {MOST_RULES}, the limit for aimed faults"))
+    return channel.model_copy(update={"faults": (*channel.faults, *faults)})
+
+
+def _changed(change: Change, direction: str, link: LinkSpec) -> LinkSpec:
+    """The link of a direction with what a change makes of it."""
+    if change.direction != direction:
+        return link
+    if change.kind == "delay":
+        return link.model_copy(update={"delay_ns": link.delay_ns // 2})
+    return link.without_rate
+
+
+def _window(skip: Skip) -> SkippedWaits:
+    """The window in which the wait begins."""
+    edges = {"after": f"{max(skip.begin_ns - _EARLIER_NS, 0)} ns", "before": f"{skip.begin_ns + _LATER_NS} ns"}
+    return SkippedWaits.model_validate({"side": skip.host, **edges})
+
+
+def plan_of(base: Base, variants: Sequence[tuple[Changes, Aim]]) -> Plan:
+    """The plan of the run once with each set of changes, with the run's own seed and names of the same length: programs
+    see them in paths. What the implementation is given of the channel is what it was given. Raises OwltError.
+    """
+    runs, channels, names = [], {}, []
+    for number, (changes, aim) in enumerate(variants):
+        channel = channel_with(base, changes, aim)
+        key, name = channel_key(channel), f"{base.run.run_id[:-2]}{number:02d}"
+        channels[key] = channel.model_copy(update={"faults": ()})
+        names.append(name)
+        values = {"run_id": name, "channel_key": key, "faults": channel.to_wire().get("faults", [])}
+        values["permutation"] = base.run.permutation.model_copy(update={"channel_name": name})
+        runs.append(base.run.model_copy(update=values))
+    restart = base.plan.sweep.restarts.get(base.run.permutation.channel_name)
+    of_sweep: dict[str, object] = {
+        "restarts": dict.fromkeys(names, restart) if restart else {},
+        "skipped_waits": {
+            name: list(map(_window, aim.skips)) for name, (_, aim) in zip(names, variants, strict=True) if aim.skips
+        },
+        **{"certify": False, "keep_captures": "headers", "quarantine_after": 0, "repetitions": 1},
+        **{"baseline": None, "assertions": []},
+    }
+    return base.plan.model_copy(
+        update={
+            "sweep": base.plan.sweep.model_copy(update=of_sweep),
+            "channels": dict(sorted(channels.items())),
+            "certifications": [],
+            "batches": [Batch(index=index, seed=run.seed, runs=[run]) for index, run in enumerate(runs)],
+            "history": [],
+        }
+    )
