@@ -230,7 +230,8 @@ class Trials:
         self.runs = 0
 
     def perform(self, sets: Sequence[Changes]) -> list[Counterfactual]:
-        """Perform these sets of changes, and return all that were performed until now. Raises OwltError, OSError."""
+        """Perform these sets of changes, and return all that were performed until now; none if the run without a change
+        differs from the recorded one. Raises OwltError, OSError."""
         new = {_key(changes): changes for changes in reversed(sets) if _key(changes) not in self._trials}
         self._changes |= new
         due = {key: expected_aim(self._base, changes) for key, changes in reversed(new.items())}
@@ -240,6 +241,8 @@ class Trials:
             if self.difference():
                 break
             due = {key: trial.effect.correct for key, trial in tried.items() if trial.effect.correct != trial.aim}
+        if self.difference():
+            return []
         return [self._counterfactual(key) for key in self._trials if self._changes[key]]
 
     def cost_s(self, changes: Changes) -> float:
@@ -255,7 +258,7 @@ class Trials:
     def difference(self) -> str:
         """How the run without a change differs from the recorded one; "" if it takes the same time."""
         if _key(()) not in self._trials:
-            return "the repeated run has no packets"
+            return "the repeated run has no packets, or was aborted"
         recorded, again = self._base.times, self.base_times
         for what, before, after in (
             ("session time", recorded.session_s, again.session_s),
@@ -351,6 +354,14 @@ def first_changes(order: Changes) -> list[Changes]:
     """The first two, the first three, and so on, of ordered changes, as long as one run can skip all of their waits."""
     sets = (order[:count] for count in range(2, len(order) + 1))
     return [each for each in sets if sum(len(change.waits) for change in each) <= MOST_WAITS]
+
+
+def is_larger_than_needed(each: Counterfactual, others: Sequence[Counterfactual]) -> bool:
+    """Whether fewer losses cost nearly as much."""
+    return any(
+        other.losses and len(other.losses) < len(each.losses) and other.cost_s >= EXPLAINED * each.cost_s
+        for other in others
+    )
 
 
 def _rank(each: Counterfactual) -> tuple[bool, int]:

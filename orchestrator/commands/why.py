@@ -147,14 +147,15 @@ def _costs(
 
 def _cost_lines(costs: Costs, every: bool) -> Iterator[str]:
     """What each change saves, and the smallest set of changes that explains the additional time."""
-    from owlt.orchestrator.checks.costs import conclusive
+    from owlt.orchestrator.checks.costs import conclusive, is_larger_than_needed
 
     if costs.problem:
         yield f"the costs of the causes are not available: {costs.problem}"
         return
     assert costs.base is not None
     of_one = [each for each in costs.counterfactuals if len(each.changes) == 1]
-    single = [each for each in conclusive(of_one, costs.base) if each.cost_s > 0 and (every or each.needed != "some")]
+    saving = [each for each in conclusive(of_one, costs.base) if each.cost_s > 0]
+    single = [each for each in saving if every or not is_larger_than_needed(each, saving)]
     shown = single if every else single[:MOST_CAUSES]
     yield f"session time with one change each ({costs.runs} runs):" if shown else "no change reduces the session time"
     yield from (f"  {_cost_text(each, costs.base)}" for each in shown)

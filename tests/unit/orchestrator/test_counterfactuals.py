@@ -30,6 +30,7 @@ from owlt.orchestrator.checks.costs import (
     first_changes,
     greedy_order,
     interactions,
+    is_larger_than_needed,
     least_of,
     without_useless,
 )
@@ -364,6 +365,16 @@ def test_a_change_whose_cost_is_not_known_is_not_useless() -> None:
     loss, timer = removed(0.5, ONE).changes[0], Change("timer", "T")
 
     assert without_useless((loss, timer), {(loss,): 0.5, (loss, timer): -inf}.__getitem__, 0.01) == (loss, timer)
+
+
+def test_a_set_of_losses_is_larger_than_needed_if_fewer_cost_as_much() -> None:
+    pair, larger, costly = removed(0.5, ONE, TWO), removed(0.501, ONE, TWO, THREE), removed(0.9, ONE, TWO, FOUR)
+
+    assert [is_larger_than_needed(each, [pair, larger, costly]) for each in (pair, larger, costly)] == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_losses_that_cost_something_only_together_are_taken_together() -> None:
