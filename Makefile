@@ -23,7 +23,8 @@ announce:
 
 test: setup test-packages tested-programs  ## run all tests, as CI does
 	@# those of lab rigs, which wait most of their time, run beside all others and are printed at the end
-	@lab=$$(mktemp); $(MAKE) --no-print-directory lab >$$lab 2>&1 & \
+	@# (sh starts what runs beside it with SIGINT ignored, which tests of an interrupt and Ctrl-C would not survive)
+	@lab=$$(mktemp); env --default-signal=INT,QUIT $(MAKE) --no-print-directory lab >$$lab 2>&1 & \
 	$(MAKE) --no-print-directory lint-and-unit programs system; others=$$?; \
 	wait $$!; in_lab=$$?; cat $$lab; rm $$lab; exit $$((others || in_lab))
 
