@@ -192,18 +192,37 @@ def _needed_losses(
         if cost_s <= harmless_s:
             break
 
-        def has_cost(subsets: Sequence[tuple[Loss, ...]], least_s: float = EXPLAINED * cost_s) -> list[bool]:
+        def costs_without(subsets: Sequence[tuple[Loss, ...]]) -> list[float]:
             changes: list[Changes] = [(without_losses(base, subset),) for subset in subsets]
             trials.perform(changes)
-            return [trials.cost_s(each) >= least_s for each in changes]
+            return [trials.cost_s(each) for each in changes]
 
-        search = fewest(losses, has_cost, left)
-        left -= search.tried
-        if search.left != losses:
-            needed[losses] = "some"
-        if search.is_least:
-            needed[search.left] = "all"
+        found, tried = needed_of(losses, costs_without, EXPLAINED * cost_s, left)
+        needed |= found
+        left -= tried
     return needed
+
+
+def needed_of(
+    losses: tuple[Loss, ...],
+    costs_s: Callable[[Sequence[tuple[Loss, ...]]], Sequence[float]],
+    least_s: float,
+    most: int,
+) -> tuple[dict[tuple[Loss, ...], Needed], int]:
+    """Which of these losses, which together cost at least `least_s`, are needed for that, and of the fewest that do
+    too; and how many subsets were tried, at most so many. `costs_s` is minus infinity for a subset whose run shows no
+    cost: then it is not known whether fewer would do."""
+    is_known = True
+
+    def has_cost(subsets: Sequence[tuple[Loss, ...]]) -> list[bool]:
+        nonlocal is_known
+        found_s = costs_s(subsets)
+        is_known = is_known and -inf not in found_s
+        return [each_s >= least_s for each_s in found_s]
+
+    search = fewest(losses, has_cost, most)
+    needed: dict[tuple[Loss, ...], Needed] = {losses: "some"} if search.left != losses else {}
+    return needed | ({search.left: "all"} if search.is_least and is_known else {}), search.tried
 
 
 @dataclass(frozen=True)
@@ -357,9 +376,9 @@ def first_changes(order: Changes) -> list[Changes]:
 
 
 def is_larger_than_needed(each: Counterfactual, others: Sequence[Counterfactual]) -> bool:
-    """Whether fewer losses cost nearly as much."""
+    """Whether fewer of its losses cost nearly as much."""
     return any(
-        other.losses and len(other.losses) < len(each.losses) and other.cost_s >= EXPLAINED * each.cost_s
+        other.losses and {*other.losses} < {*each.losses} and other.cost_s >= EXPLAINED * each.cost_s
         for other in others
     )
 

@@ -32,6 +32,7 @@ from owlt.orchestrator.checks.costs import (
     interactions,
     is_larger_than_needed,
     least_of,
+    needed_of,
     without_useless,
 )
 from owlt.orchestrator.checks.counterfactuals import (
@@ -375,6 +376,24 @@ def test_a_set_of_losses_is_larger_than_needed_if_fewer_cost_as_much() -> None:
         True,
         False,
     ]
+
+
+def test_losses_are_shown_beside_fewer_others_that_cost_as_much() -> None:
+    pair, other = removed(0.5, ONE, TWO), removed(0.5, THREE)
+
+    assert not is_larger_than_needed(pair, [pair, other])
+
+
+def test_all_losses_are_needed_if_none_of_them_can_be_left_out() -> None:
+    found, _ = needed_of((ONE, TWO), lambda subsets: [0.1 for _ in subsets], 0.5, 48)
+
+    assert found == {(ONE, TWO): "all"}
+
+
+def test_it_is_not_known_which_losses_are_needed_if_a_run_without_some_shows_no_cost() -> None:
+    found, _ = needed_of((ONE, TWO), lambda subsets: [-inf if each == (ONE,) else 0.1 for each in subsets], 0.5, 48)
+
+    assert found == {}
 
 
 def test_losses_that_cost_something_only_together_are_taken_together() -> None:
