@@ -233,6 +233,7 @@ JUDGING = ("kind", "paper", "ours", "determined", "accept", "undecidable")
 def digests_of(reproduction: Reproduction) -> dict[str, str]:
     """The digest of what the verdict on each claim follows from, by its id: its own keys, and what all queries use."""
     shared = reproduction.model_dump(mode="json", include={"views", "packets_of", "handshakes_of"})
+    shared |= {"controls": list(reproduction.controls)} if reproduction.controls else {}
     return {
         claim.id: digest_of_values([shared, claim.model_dump(mode="json", include=set(JUDGING))])
         for claim in reproduction.claims

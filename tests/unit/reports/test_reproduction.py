@@ -12,7 +12,16 @@ import pytest
 
 from owlt.orchestrator.commands.reproduce import reproductions
 from owlt.reports.looks import Looks
-from owlt.reports.reproduction.claims import Accept, Claim, ClaimsError, FigureOf, Reproduction, TableOf, load_claims
+from owlt.reports.reproduction.claims import (
+    Accept,
+    Claim,
+    ClaimsError,
+    FigureOf,
+    Reproduction,
+    TableOf,
+    digests_of,
+    load_claims,
+)
 from owlt.reports.reproduction.figures import NO_POINTS, draw
 from owlt.reports.reproduction.judging import NO_RUNS, BadQuery, database, judged, points, table
 from owlt.reports.reproduction.page import PLACES, TEMPLATE, accepted_text, make_page, number_text
@@ -217,6 +226,12 @@ def test_results_of_several_sweeps_are_put_together(demo: Path, reported: Path) 
         ((counted,),) = connection.execute("SELECT count(*) FROM runs").fetchall()
 
     assert counted == sum(len(each.runs) + len(each.unrecorded) for each in both)
+
+
+def test_which_sweeps_are_controls_is_a_part_of_what_every_verdict_follows_from() -> None:
+    with_controls, without = reproduction(also=["long"], controls=["long"]), reproduction(also=["long"])
+
+    assert not {*digests_of(with_controls).items()} & {*digests_of(without).items()}
 
 
 def test_runs_of_controls_are_in_a_table_of_their_own(demo: Path) -> None:
