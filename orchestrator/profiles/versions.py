@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.requirements import Binary
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import find_implementation
@@ -33,17 +34,15 @@ def find_version(name: str) -> Implementation:
     installed = at_version(_program_of(implementation), version)
     if installed.is_pinned:
         return implementation
-    binary = {
-        key: binary.model_copy(
-            update={
-                "search": [_PLACE.sub(f"{{third_party}}/{installed.name}/", place) for place in binary.search],
-                "fix": how_to_install(installed),
-            }
-        )
-        for key, binary in implementation.binary.items()
-    }
+    binary = {key: binary_of_version(binary, installed) for key, binary in implementation.binary.items()}
     title = f"{implementation.title}, version {version}, {NOT_PINNED}"
     return implementation.model_copy(update={"binary": binary, "title": title})
+
+
+def binary_of_version(binary: Binary, installed: Installable) -> Binary:
+    """The program in this version only: elsewhere, such as in PATH, may be any other."""
+    places = [_PLACE.sub(f"{{third_party}}/{installed.name}/", place) for place in binary.search if _PLACE.match(place)]
+    return binary.model_copy(update={"search": places, "fix": how_to_install(installed)}) if places else binary
 
 
 def versions_between(name: str, good: str, bad: str) -> Sequence[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from owlt.agents.contract.requirements import Binary
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.profiles.versions import find_version, versions_between
+from owlt.orchestrator.profiles.third_party import find_installables
+from owlt.orchestrator.profiles.versions import binary_of_version, find_version, versions_between
 
 
 def test_another_version_is_the_same_profile_with_the_program_of_that_version() -> None:
@@ -17,6 +19,13 @@ def test_another_version_is_the_same_profile_with_the_program_of_that_version() 
     assert program.fix == "owlt third-party install pycfdp@0.2.2"
     assert other.title.endswith(", version 0.2.2, not pinned by owlt")
     assert other.model_copy(update={"binary": pinned.binary, "title": pinned.title}) == pinned
+
+
+def test_a_program_of_another_version_is_not_looked_for_in_path() -> None:
+    (installed,) = find_installables(["pycfdp@0.2.2"])
+    binary = Binary(search=["owlt-pycfdp", "{third_party}/pycfdp/bin/owlt-pycfdp"], fix="install it")
+
+    assert binary_of_version(binary, installed).search == ["{third_party}/pycfdp@0.2.2/bin/owlt-pycfdp"]
 
 
 def test_the_pinned_version_is_the_profile_itself() -> None:
