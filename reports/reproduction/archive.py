@@ -43,7 +43,7 @@ MOST_MEMBERS = 50_000
 MOST_MEMBER_BYTES = 1_000_000_000
 """Of all members together that are read, uncompressed."""
 MOST_MEMORY_BYTES = 4_000_000_000
-"""That a page takes in addition to what its process has, which its queries decide."""
+"""That an archive and its page take in addition to what the process has: its lists and queries decide how much."""
 MOST_SAMPLE_BYTES = 1_000_000
 """Of the captures of the sample."""
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -117,16 +117,16 @@ def evidence_in(path: Path, name: str) -> Iterator[tuple[Evidence, Reproduction,
 
     Raises ReportError if it is not one, or a member differs from the manifest; ClaimsError, BadQuery.
     """
-    members = _read(path, name)
-    with TemporaryDirectory() as directory:
-        for member, content in members.items():
-            write_whole(Path(directory, Path(member).name), content)
-        reproduction = load_claims(Path(directory))
-        try:
-            with _bounded_memory(), database_of_files(Path(directory), reproduction) as connection:
+    try:
+        with _bounded_memory(), TemporaryDirectory() as directory:
+            members = _read(path, name)
+            for member, content in members.items():
+                write_whole(Path(directory, Path(member).name), content)
+            reproduction = load_claims(Path(directory))
+            with database_of_files(Path(directory), reproduction) as connection:
                 yield Evidence(connection, _facts(path, members[FACTS])), reproduction, members[TEMPLATE].decode()
-        except MemoryError:
-            raise _unusable(path, f"its page takes more than {MOST_MEMORY_BYTES:,} bytes of memory") from None
+    except MemoryError:
+        raise _unusable(path, f"its page takes more than {MOST_MEMORY_BYTES:,} bytes of memory") from None
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +61,10 @@ MOST_ROWS = 20_000_000
 """The most rows of a table that is read from an archive."""
 MOST_FETCHED_ROWS = 1_000_000
 """The most rows of the result of a query."""
+MOST_QUERIES_S = 3600.0
+"""The time that all queries of an archive together may take."""
+_AGAIN_S = 0.01
+"""The interval at which queries are interrupted after that: an interrupt ends only the query that is running."""
 NO_RUNS = "no completed run has this value"
 SHARE = ("successes", "trials")
 """The columns of a claim that is a share of runs."""
@@ -102,11 +107,14 @@ def database(results: Sequence[Results], reproduction: Reproduction) -> Iterator
 
 
 @contextmanager
-def database_of_files(directory: Path, reproduction: Reproduction) -> Iterator[DuckDBPyConnection]:
-    """The same database from a directory with a Parquet file for ALL_RUNS and for each of TABLES. Raises BadQuery."""
+def database_of_files(
+    directory: Path, reproduction: Reproduction, most_s: float = MOST_QUERIES_S
+) -> Iterator[DuckDBPyConnection]:
+    """The same database from a directory with a Parquet file for ALL_RUNS and for each of TABLES, whose queries are
+    interrupted after `most_s`. Raises BadQuery."""
     import duckdb
 
-    with duckdb.connect(config=_OF_FILES) as connection:
+    with duckdb.connect(config=_OF_FILES) as connection, _bounded_time(connection, most_s):
         try:
             for name in (ALL_RUNS, *TABLES):
                 _require_few_rows(connection, directory / f"{name}.parquet")
@@ -119,6 +127,26 @@ def database_of_files(directory: Path, reproduction: Reproduction) -> Iterator[D
         except duckdb.Error as problem:
             raise BadQuery(f"tables or views: {problem}") from problem
         yield connection
+
+
+@contextmanager
+def _bounded_time(connection: DuckDBPyConnection, most_s: float) -> Iterator[None]:
+    """Interrupt the queries of a connection after this time."""
+    over = Event()
+
+    def interrupt() -> None:
+        if not over.wait(most_s):
+            connection.interrupt()
+        while not over.wait(_AGAIN_S):
+            connection.interrupt()
+
+    interrupting = Thread(target=interrupt, daemon=True)
+    interrupting.start()
+    try:
+        yield
+    finally:
+        over.set()
+        interrupting.join()
 
 
 def write_files(connection: DuckDBPyConnection, directory: Path) -> None:
@@ -256,6 +284,8 @@ def _rows(connection: DuckDBPyConnection, name: str, query: str) -> tuple[list[s
         if len(rows) > MOST_FETCHED_ROWS:
             raise BadQuery(f"{name}: more than {MOST_FETCHED_ROWS:,} rows")
         return [column[0] for column in found.description or ()], rows
+    except duckdb.InterruptException as problem:
+        raise BadQuery(f"{name}: interrupted, because the queries of an archive have a time limit") from problem
     except duckdb.Error as problem:
         raise BadQuery(f"{name}: {problem}") from problem
 

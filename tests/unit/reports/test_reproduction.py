@@ -23,7 +23,16 @@ from owlt.reports.reproduction.claims import (
     load_claims,
 )
 from owlt.reports.reproduction.figures import NO_POINTS, draw
-from owlt.reports.reproduction.judging import NO_RUNS, BadQuery, database, judged, points, table
+from owlt.reports.reproduction.judging import (
+    NO_RUNS,
+    BadQuery,
+    database,
+    database_of_files,
+    judged,
+    points,
+    table,
+    write_files,
+)
 from owlt.reports.reproduction.page import PLACES, TEMPLATE, accepted_text, make_page, number_text
 from owlt.reports.results.load import load_results
 from owlt.results.files import ReportError
@@ -226,6 +235,18 @@ def test_results_of_several_sweeps_are_put_together(demo: Path, reported: Path) 
         ((counted,),) = connection.execute("SELECT count(*) FROM runs").fetchall()
 
     assert counted == sum(len(each.runs) + len(each.unrecorded) for each in both)
+
+
+def test_the_queries_of_an_archive_have_a_time_limit_together(demo: Path, tmp_path: Path) -> None:
+    with database([load_results(demo)], reproduction()) as connection:
+        write_files(connection, tmp_path)
+    endless = TableOf(name="endless", rows="SELECT count(*) FROM range(1000000000000) AS numbers(n) WHERE n % 7 = 3")
+
+    with (
+        database_of_files(tmp_path, reproduction(), most_s=2.0) as connection,
+        pytest.raises(BadQuery, match="table endless: interrupted, because the queries of an archive have a time"),
+    ):
+        table(connection, endless)
 
 
 def test_which_sweeps_are_controls_is_a_part_of_what_every_verdict_follows_from() -> None:
