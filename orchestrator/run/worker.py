@@ -223,6 +223,7 @@ def _perform_branches(task: Task, setting: Setting, directory: Path) -> None:
         (run,) = read_task(directory).runs
         report(RigStarting())
         report(RunStarted(run_id=run.run_id))
+        report(PhaseStarted(run_id=run.run_id, phase="transfer"))
         return run
 
     def enter(phase: str) -> None:
