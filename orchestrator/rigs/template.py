@@ -49,10 +49,14 @@ class Copy:
     """A copy of a template: a process like a guest that was booted, but not a child of this one."""
 
     def __init__(self, pid: int, stdin: IO[str], stdout: IO[str]) -> None:
+        """Raises HostError if it has ended already."""
         self.pid = pid
         self.stdin = stdin
         self.stdout = stdout
-        self._handle = os.pidfd_open(pid)
+        try:
+            self._handle = os.pidfd_open(pid)
+        except ProcessLookupError:  # the template has reaped it already
+            raise HostError(f"the copy {pid} of the guest ended at once") from None
         # not closed at the end of the process: an interrupt ends a copy while its worker's thread waits for it too
         weakref.finalize(self, os.close, self._handle)
 

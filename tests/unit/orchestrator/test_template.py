@@ -71,6 +71,14 @@ def test_a_template_that_has_ended_is_broken(tmp_path: Path) -> None:
         guest.close()
 
 
+def test_a_copy_that_has_ended_before_it_is_known_is_an_error() -> None:
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+
+    with pytest.raises(HostError, match=f"the copy {ended.pid} of the guest ended at once"):
+        template.Copy(ended.pid, io.StringIO(), io.StringIO())
+
+
 def test_two_threads_can_learn_of_the_end_of_a_copy_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     copy = template.Copy(os.getpid(), io.StringIO(), io.StringIO())
     waits = 0
