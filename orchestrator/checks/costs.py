@@ -156,10 +156,11 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
     found = trials.perform([*first_changes(order), *_alike(again, harmless_s)])
     saving = conclusive(found, trials.base_times)
     least = least_of(saving, order)
+    counterfactuals = [with_needed(each, needed, saving) for each in found]
     bound_ns = None if path.least_ns is None else path.least_ns + base.channel.reverse.delay_ns
     return Costs(
         base=trials.base_times,
-        counterfactuals=tuple(sorted((_noted(each, needed) for each in found), key=lambda each: -each.cost_s)),
+        counterfactuals=tuple(sorted(counterfactuals, key=lambda each: -each.cost_s)),
         least=least.changes if least else (),
         least_cost_s=least.cost_s if least else 0.0,
         above_bound_s=None if bound_ns is None else base.times.session_s - bound_ns / 1e9,
@@ -174,10 +175,14 @@ def _packet_s(base: Base) -> float:
     return 8 * base.channel.path_mtu_bytes / rate_bps if rate_bps else 0.0
 
 
-def _noted(found: Counterfactual, needed: Mapping[tuple[Loss, ...], Needed]) -> Counterfactual:
-    """The counterfactual with which of its losses are needed."""
-    is_set = len(found.changes) == 1 and len(found.losses) > 1
-    return replace(found, needed=needed.get(found.losses, "unknown")) if is_set else found
+def with_needed(
+    found: Counterfactual, needed: Mapping[tuple[Loss, ...], Needed], others: Sequence[Counterfactual]
+) -> Counterfactual:
+    """The counterfactual with which of its losses are needed: as `needed` has it, or as other sets show it."""
+    if len(found.changes) != 1 or len(found.losses) < 2:
+        return found
+    shown: Needed = "some" if is_larger_than_needed(found, others) else "unknown"
+    return replace(found, needed=needed.get(found.losses, shown))
 
 
 def _needed_losses(
@@ -209,9 +214,9 @@ def needed_of(
     least_s: float,
     most: int,
 ) -> tuple[dict[tuple[Loss, ...], Needed], int]:
-    """Which of these losses, which together cost at least `least_s`, are needed for that, and of the fewest that do
-    too; and how many subsets were tried, at most so many. `costs_s` is minus infinity for a subset whose run shows no
-    cost: then it is not known whether fewer would do."""
+    """Which of some losses, which together cost at least `least_s`, are needed for that, and the same of the fewest
+    that were found; and how many subsets were tried, at most `most`. `costs_s` is minus infinity for a subset whose run
+    shows no cost: then it is not known whether fewer would do."""
     is_known = True
 
     def has_cost(subsets: Sequence[tuple[Loss, ...]]) -> list[bool]:

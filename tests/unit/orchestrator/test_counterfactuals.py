@@ -33,6 +33,7 @@ from owlt.orchestrator.checks.costs import (
     is_larger_than_needed,
     least_of,
     needed_of,
+    with_needed,
     without_useless,
 )
 from owlt.orchestrator.checks.counterfactuals import (
@@ -394,6 +395,12 @@ def test_it_is_not_known_which_losses_are_needed_if_a_run_without_some_shows_no_
     found, _ = needed_of((ONE, TWO), lambda subsets: [-inf if each == (ONE,) else 0.1 for each in subsets], 0.5, 48)
 
     assert found == {}
+
+
+def test_a_set_of_losses_whose_subset_costs_as_much_is_not_known_of_all_together_only() -> None:
+    pair, larger = removed(0.5, ONE, TWO), removed(0.5, ONE, TWO, THREE)
+
+    assert [with_needed(each, {}, [pair, larger]).needed for each in (pair, larger)] == ["unknown", "some"]
 
 
 def test_losses_that_cost_something_only_together_are_taken_together() -> None:
