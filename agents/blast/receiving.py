@@ -163,5 +163,5 @@ class Counting:
             f"again={self._again} unreadable={self._unreadable} end_markers={self._end_markers}"
         )
         if not count:
-            raise Failed(f"no data came: {facts}")
+            raise Failed(f"no data arrived: {facts}")
         return facts

@@ -47,7 +47,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.passes < 1:
-            raise Unsupported(f"{self.passes} passes; at least one sends the file")
+            raise Unsupported(f"{self.passes} passes; at least 1 is needed to send the file")
 
     @property
     def datagram_bytes(self) -> int:

@@ -268,7 +268,7 @@ class Entity(CfdpEntity):  # type: ignore[misc]  # LibreCube's cfdp has no types
         except OSError:
             raise
         except Exception as error:
-            raise Failed(f"LibreCube's engine died: {type(error).__name__}: {error}") from error
+            raise Failed(f"LibreCube's engine raised {type(error).__name__}: {error}") from error
 
     def transaction_finished_indication(
         self, _transaction: Any, condition_code: int, _file_status: int, _delivery_code: int, *_more: Any

@@ -47,7 +47,7 @@ class Session:
         self._handle = self._norm["NormCreateSession"](self._instance, host, destination.port, node_id)
         c_library.mallopt(M_PERTURB, 0)
         if not self._handle:
-            raise Failed(f"libnorm cannot make a session on {destination}; give an IPv4 address and a port")
+            raise Failed(f"libnorm cannot create a session on {destination}; give an IPv4 address and a port")
         self.is_unicast: bool = self._norm["NormIsUnicastAddress"](host)
         self.need("NormSetTxPort", tx_port, False, None)
         if not self.is_unicast:

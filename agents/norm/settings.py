@@ -98,7 +98,7 @@ class Settings:
                 f"an 8-bit code takes {LARGEST_CODING_BLOCK}"
             )
         if self.rtt_s > LARGEST_GRTT_S:
-            raise Unsupported(f"a round trip of {self.rtt_s} s; a NORM message can say {LARGEST_GRTT_S} s")
+            raise Unsupported(f"a round trip of {self.rtt_s} s; a NORM message can carry at most {LARGEST_GRTT_S} s")
 
     @property
     def message_rate_bps(self) -> float:

@@ -79,7 +79,7 @@ def _store(connection: socket.socket, file: IncomingFile, settings: Settings) ->
     came = 0
     while count := _read(connection, buffer, came, settings):
         if came + count > file_bytes:
-            raise Failed(f"{came + count} bytes came of a file of {file_bytes}; {_facts(connection)}")
+            raise Failed(f"{came + count} bytes arrived, more than the file of {file_bytes}; {_facts(connection)}")
         file.write(came, buffer[:count])
         came += count
     if came < file_bytes:

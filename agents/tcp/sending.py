@@ -85,7 +85,7 @@ def _connect(connection: socket.socket, peer: Address, settings: Settings) -> in
         raise Failed(f"no program listens on {peer}") from error
     segment_bytes = kernel.segment_bytes(connection)
     if settings.segment_bytes not in (0, segment_bytes):
-        raise Unsupported(f"segments of {settings.segment_bytes} bytes; path and peer give {segment_bytes}")
+        raise Unsupported(f"segments of {settings.segment_bytes} bytes; path and peer allow {segment_bytes}")
     return segment_bytes
 
 

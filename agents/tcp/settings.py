@@ -57,7 +57,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.segment_bytes and not SMALLEST_SEGMENT_BYTES <= self.segment_bytes <= LARGEST_SEGMENT_BYTES:
             wanted = f"{SMALLEST_SEGMENT_BYTES} to {LARGEST_SEGMENT_BYTES}"
-            raise Unsupported(f"segments of {self.segment_bytes} bytes; Linux has {wanted}")
+            raise Unsupported(f"segments of {self.segment_bytes} bytes; Linux supports {wanted}")
 
     @property
     def load_text(self) -> str:

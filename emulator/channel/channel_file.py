@@ -190,7 +190,7 @@ def _placed_steps(
     if unknown := [key for key in timeline if key not in _TIMELINE_KEYS]:
         raise Invalid(unknown_key(places.of(("timeline", unknown[0])), _TIMELINE_KEYS))
     if "outside" in timeline and "contacts" not in timeline:
-        raise Invalid(Mistake("got it without contacts", "both or neither", where=places.of(("timeline", "outside"))))
+        raise Invalid(Mistake("needs contacts", "both or neither", where=places.of(("timeline", "outside"))))
     if not {"trace", "contacts"} & set(timeline):
         return _steps_as_given(timeline, places)
     sources = [

@@ -47,7 +47,7 @@ def first_divergence(run: Path, other: Path) -> str:
         return f"packet with payload {number + 1}: {_text(*first, number)} and {_text(*second, number)}"
     if len(rows[0]) == len(rows[1]):
         return ""
-    return f"packet with payload {count + 1}: there are {len(rows[0])} and {len(rows[1])}"
+    return f"packet with payload {count + 1}: only in one run, of {len(rows[0])} and {len(rows[1])} packets"
 
 
 def _with_payload(capture: Columns) -> Rows:

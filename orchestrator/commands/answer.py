@@ -78,7 +78,9 @@ def _answer_of(results: Path, loaded: Results, rule: Rule, criterion: str, withi
     from owlt.reports.comparison.cells import cells_of
 
     if within and criterion not in ("", DELIVERY_SLUG):
-        raise OwltError(Mistake.of("--within", f"got it with --criterion {criterion}", f"--criterion {DELIVERY_SLUG}"))
+        raise OwltError(
+            Mistake.of("--within", f"does not apply to --criterion {criterion}", f"--criterion {DELIVERY_SLUG}")
+        )
     within_s = float(parsed("--within", within, parse_delay_ns)) / 1e9 if within else None
     if within_s is not None and within_s <= 0:
         raise OwltError(Mistake.of("--within", f"got {within!r}", "more than 0, such as 300s"))

@@ -175,10 +175,11 @@ def _require_commands_for_outages(name: str, implementation: contract.Implementa
 
 
 def _refuse_with_restart(mode: Sequence[Mode] | None, direction: str, announce: bool) -> None:
-    """Raise OwltError for an option of outages: the link stays while a host restarts."""
+    """Raise OwltError if an option of outages is given: the link stays up while a host restarts."""
     if mode or direction != "both" or announce:
         option = "--mode" if mode else "--announce" if announce else "--direction"
-        problem, expected = f"got {option} with --restart", "one of them: the link stays while a host restarts"
+        problem = f"cannot be combined with {option}"
+        expected = "one of them, because the link stays up while a host restarts"
         raise OwltError(Mistake.of("--restart", problem, expected))
 
 
@@ -197,7 +198,9 @@ def _link(channel: str | None, may_have_timeline: bool) -> ChannelSpec:
     link = calm_channel(channel)
     if link.timeline is not None and not may_have_timeline:
         problem = f"{channel} has a timeline, which the outage would replace"
-        raise OwltError(Mistake.of("--channel", problem, "a channel without", "remove its timeline, or use --restart"))
+        raise OwltError(
+            Mistake.of("--channel", problem, "a channel without one", "remove its timeline, or use --restart")
+        )
     return link
 
 

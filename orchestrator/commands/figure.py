@@ -184,7 +184,7 @@ def _specification(options: FigureOptions) -> Specification:
         raise OwltError(not_one_of(unknown[0], THEORIES).below("--theory"))
     if theory and y.column not in COLUMNS:
         expected = "--y goodput or --y goodput_to_delivery"
-        raise OwltError(Mistake.of("--theory", f"got it with --y {options.y}", expected))
+        raise OwltError(Mistake.of("--theory", f"does not apply to --y {options.y}", expected))
     return Specification(**values)
 
 
@@ -192,7 +192,7 @@ def _y(name: str, kind: str) -> Quantity:
     """The measure; that of a figure of where the time went is not chosen."""
     if kind == "time" and name:
         fix = "leave --y out, or choose another --kind"
-        raise OwltError(Mistake.of("--y", "got it with --kind time", "the time of the session alone", fix))
+        raise OwltError(Mistake.of("--y", "cannot be combined with --kind time", "the time of the session only", fix))
     if kind != "time" and not name:
         raise OwltError(Mistake.of("--y", "is missing", "a measure, such as goodput"))
     return _quantity("--y", name or TIME)
@@ -205,7 +205,7 @@ def _require_x(x: str, kind: str, y: Quantity) -> None:
         raise OwltError(Mistake.of("--x", "is missing", "a setting, such as packet_error_rate"))
     if kind == "map" and x:
         fix = "leave --x out, or choose another --kind"
-        raise OwltError(Mistake.of("--x", "got it with --kind map", "the grid of the sweep alone", fix))
+        raise OwltError(Mistake.of("--x", "cannot be combined with --kind map", "the grid of the sweep only", fix))
     if kind == "map" and criterion_of(y.column) is None:
         raise OwltError(Mistake.of("--y", f"got {y.name!r} with --kind map", "a criterion of 'owlt answer'"))
 

@@ -152,7 +152,7 @@ class LandMobile:
             raise OwltError(Mistake.of("--step", f"got {self.step!r}", expected))
         coherence_ns = round(parse_seconds("--coherence", self.coherence) * 1e9) if self.coherence else None
         if coherence_ns is not None and not (self.average and coherence_ns >= LEAST_COHERENCE_NS):
-            problem = f"got {self.coherence!r}" if self.average else "got no --average"
+            problem = f"got {self.coherence!r}" if self.average else "needs --average"
             raise OwltError(Mistake.of("--coherence", problem, "at least 1 ms, with --average"))
         request = HarqRequest(
             mean_snr_db=self.snr,
@@ -407,7 +407,7 @@ def _error_rate(frames: Frames, request: Coded) -> float:
         given_options = "neither --ebn0 nor" if ebn0 is None else "both --ebn0 and"
         raise OwltError(Mistake(f"got {given_options} --frame-error-rate", "one of them"))
     if given is not None and table is not None:
-        raise OwltError(Mistake.of("--table", "got it with --frame-error-rate", "one of them"))
+        raise OwltError(Mistake.of("--table", "cannot be combined with --frame-error-rate", "one of them"))
     if ebn0 is not None and not abs(ebn0) <= MOST_EBN0_DB:
         raise OwltError(Mistake.of("--ebn0", f"got {ebn0:g}", f"-{MOST_EBN0_DB:g} to {MOST_EBN0_DB:g} dB"))
     if given is not None:

@@ -219,13 +219,13 @@ def cluster_of(
     if address is None:
         if tls or accepts_plain:
             option = "--tls" if tls else "--without-authentication"
-            raise OwltError(Mistake.of(option, "got it without --dask", "both, or neither"))
+            raise OwltError(Mistake.of(option, "needs --dask", "both, or neither"))
         return None
     if rig:
-        raise OwltError(Mistake.of("--rig", "got it with --dask", "one of them"))
+        raise OwltError(Mistake.of("--rig", "cannot be combined with --dask", "one of them"))
     if guests:
         fix = "limit each machine with 'owlt worker --slots'"
-        raise OwltError(Mistake.of("--guests", "got it with --dask", "one of them", fix))
+        raise OwltError(Mistake.of("--guests", "cannot be combined with --dask", "one of them", fix))
     require_dask()
     from owlt.orchestrator.sweep.campaign import warn
     from owlt.orchestrator.sweep.cluster import Cluster

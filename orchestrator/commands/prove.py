@@ -126,7 +126,7 @@ def _actions(faults: str, delay: str | None, channel: ChannelSpec) -> list[Actio
     if wrong := [name for name in names if name not in FAULTS]:
         raise OwltError(Mistake.of("--faults", got(wrong[0]), f"any of {','.join(FAULTS)}"))
     if delay and "delay" not in names:
-        raise OwltError(Mistake.of("--delay", "got it without the fault delay", "both", "add --faults drop,delay"))
+        raise OwltError(Mistake.of("--delay", "needs the fault delay", fix="add --faults drop,delay"))
     default_ns = DELAY_RTTS * (channel.forward.delay_ns + channel.reverse.delay_ns)
     delay_ns = parsed("--delay", delay, parse_delay_ns) if delay else default_ns
     if delay_ns <= 0 and "delay" in names:
@@ -153,7 +153,9 @@ def calm_channel(name: str | None) -> ChannelSpec:
         return PLAIN_CHANNEL
     channel = find_channel(name).channel
     if channel.draws:
-        raise OwltError(Mistake.of("--channel", f"{name} has random effects", "a channel without", "remove its errors"))
+        raise OwltError(
+            Mistake.of("--channel", f"{name} has random effects", "a channel without them", "remove its errors")
+        )
     return channel
 
 

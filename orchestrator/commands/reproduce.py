@@ -45,7 +45,7 @@ def reproduce(
     further: Annotated[
         list[str] | None,
         typer.Option(
-            "--with", metavar="SETTINGS", help="Perform a sweep as well that is performed only on request; repeatable."
+            "--with", metavar="SETTINGS", help="Also perform this sweep, which is otherwise left out; repeatable."
         ),
     ] = None,
     results: Annotated[
@@ -87,7 +87,7 @@ def reproduce(
         _print(printer, *_judge(directory, judge, name, archive))
         return
     if quick and further:
-        raise OwltError(Mistake.of("--with", "got --quick as well", "the complete sweeps", "leave out --quick"))
+        raise OwltError(Mistake.of("--with", "cannot be combined with --quick", "one of them", "leave out --quick"))
     requested = requested_sweep_files(directory, further or ())
     status, performed = perform_all(directory, quick, results, guests, printer, requested=requested)
     if status not in RECORDED_STATUSES:
@@ -159,7 +159,7 @@ def optional_sweep_files(directory: Path) -> list[tuple[str, Path]]:
 
 
 def requested_sweep_files(directory: Path, names: Iterable[str]) -> list[tuple[str, Path]]:
-    """Those of the sweeps on request that are named. Raises NotFound and ProfileError."""
+    """The named sweeps, which are performed only on request. Raises NotFound and ProfileError."""
     known = _claims(directory).on_request
     for name in names:
         if name not in known:

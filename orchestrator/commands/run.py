@@ -71,7 +71,7 @@ def run(
 
     rig = performing.rig
     if host_captures and rig is None:
-        raise OwltError(Mistake.of("--host-captures", "got no lab rig", "--rig INVENTORY", "add it"))
+        raise OwltError(Mistake.of("--host-captures", "needs a lab rig", fix="add --rig INVENTORY"))
     plan = resolve(sweep_path(sweep), in_lab=rig is not None, host_captures=host_captures)
     directory = results_of(plan, selected.shard, results)
     selection = selected.selection(plan)
@@ -115,7 +115,7 @@ def _host_baselines(start: Start, size: str | None, rig: str | None) -> HostBase
     if size is None:
         return None
     if rig is None:
-        raise OwltError(Mistake.of("--host-baseline", "got no lab rig", "--rig INVENTORY", "add it"))
+        raise OwltError(Mistake.of("--host-baseline", "needs a lab rig", fix="add --rig INVENTORY"))
     return HostBaselines(start, parsed("--host-baseline", size, parse_size_bytes))
 
 

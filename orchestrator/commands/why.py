@@ -30,10 +30,10 @@ MOST_CAUSES = 3
 PERFORMED = Path("results", "why")
 _NEEDED: Mapping[str | None, str] = {
     "all": "; each of them has to be removed",
-    "some": "; some of them alone cost that",
-    "unknown": "; known only of all of them together",
+    "some": "; removing some of them saves as much",
+    "unknown": "; known only for all of them together",
 }
-"""Which losses of a set have to be removed for what is saved, by `Counterfactual.needed`."""
+"""Which losses of a set have to be removed to save this time, in words, by `Counterfactual.needed`."""
 
 
 def why(

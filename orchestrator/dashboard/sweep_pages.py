@@ -64,7 +64,7 @@ def sweep_of(directories: Directories, name: str) -> tuple[SweepIndex, Snapshot]
 def directory_of(index: SweepIndex, snapshot: Snapshot, run_id: str) -> Path:
     """The directory of a planned run, recorded or not."""
     if run_id not in snapshot.rows:
-        abort(404, f"run {run_id!r}: the sweep has none of this name")
+        abort(404, f"run {run_id!r}: the sweep has no run of this name")
     return run_directory(index.directory, run_id)
 
 
@@ -199,7 +199,7 @@ def _condition_values(name: str, key: str, snapshot: Snapshot) -> dict[str, obje
     """What the page of a condition shows; an answer that says what is wrong if the sweep has no such condition."""
     cells = [each for each in snapshot.planned if each.condition.key == key]
     if not cells or snapshot.plan is None:
-        abort(404, f"condition {key!r}: the sweep has none of this name")
+        abort(404, f"condition {key!r}: the sweep has no condition of this name")
     metric = _metric()
     labels = labels_of(snapshot.plan.implementations)
     rows = {labels[each.implementation]: snapshot.rows_of(each) for each in cells}

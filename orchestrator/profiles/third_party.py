@@ -106,7 +106,7 @@ class Pypi(_Value):
 
 
 class UnpinnedPypi(Pypi):
-    """The same in another version than that of `lock`, of which owlt has no digest. No file has such a recipe."""
+    """A Python package in a version other than that of `lock`; owlt has no digest of it. No file has this recipe."""
 
     pinned_version: Version
 
@@ -160,8 +160,7 @@ class Installable(_Value):
 
     @property
     def is_pinned(self) -> bool:
-        """Whether the recipe has the digest of what is installed; another version has the one that its registry
-        states."""
+        """Whether owlt has the digest of this version; the digest of another version comes from the package index."""
         return not isinstance(self.recipe, UnpinnedPypi)
 
     @property
@@ -196,16 +195,18 @@ def find_installables(names: list[str]) -> list[Installable]:
 
 
 def at_version(installable: Installable, version: str) -> Installable:
-    """The implementation in another version than the pinned one; itself in that one. Raises OwltError if its recipe
-    is not for other versions, or it is no version."""
+    """The implementation in a version; for the pinned version, the implementation itself.
+
+    Raises OwltError if its recipe does not support other versions, or if the text is not a version.
+    """
     recipe, name = installable.recipe, f"{installable.name}{AT}{version}"
     if version == installable.recipe_version:
         return installable
     if not isinstance(recipe, Pypi):
-        problem = f"{name}: only version {installable.recipe_version} can be installed, of the kind {recipe.kind}"
-        raise OwltError(Mistake(problem, "an implementation of the kind pypi for other versions"))
+        problem = f"{name}: only version {installable.recipe_version} can be installed, since its kind is {recipe.kind}"
+        raise OwltError(Mistake(problem, "an implementation of the kind pypi"))
     if not re.fullmatch(VERSION, version):
-        raise OwltError(Mistake(f"{name}: is no version", f"numbers, such as {installable.name}{AT}1.2.3"))
+        raise OwltError(Mistake(f"{name}: is not a version", f"numbers, such as {installable.name}{AT}1.2.3"))
     other = UnpinnedPypi.model_validate(recipe.model_dump() | {"version": version, "pinned_version": recipe.version})
     return installable.model_copy(update={"name": name, "recipe": other})
 

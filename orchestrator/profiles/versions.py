@@ -22,7 +22,7 @@ from owlt.orchestrator.profiles.third_party import (
 
 NOT_PINNED = "not pinned by owlt"
 _PLACE = re.compile(r"^\{third_party\}/([^/]+)/")
-"""The beginning of the path of a program that owlt installs."""
+"""Start of the path of a program that owlt installs."""
 
 
 def find_version(name: str) -> Implementation:
@@ -48,7 +48,7 @@ def binary_of_version(binary: Binary, installed: Installable) -> Binary:
 def versions_between(name: str, good: str, bad: str) -> Sequence[str]:
     """The installed versions of an implementation from the good one to the bad one, each as NAME@VERSION.
 
-    Raises OwltError if one of these is not installed, or they are one.
+    Raises OwltError if one of the two is not installed, or if they are equal.
     """
     program = _program_of(find_implementation(name))
     installed = [each.recipe_version for each in installed_versions(program)]
@@ -56,7 +56,8 @@ def versions_between(name: str, good: str, bad: str) -> Sequence[str]:
         if version not in installed:
             problem = f"{name}{AT}{version}: is not installed"
             fix = f"run: {how_to_install(at_version(program, version))}"
-            raise OwltError(Mistake(problem, f"one of {', '.join(installed) or 'none'}", fix))
+            expected = f"one of the installed versions: {', '.join(installed)}" if installed else ""
+            raise OwltError(Mistake(problem, expected, fix))
     if good == bad:
         raise OwltError(Mistake.of("--bad", f"got {bad}, as in --good", "another version"))
     first, last = sorted((good, bad), key=version_numbers)
@@ -69,6 +70,6 @@ def _program_of(implementation: Implementation) -> Installable:
     places = [place for binary in implementation.binary.values() for place in binary.search]
     names = dict.fromkeys(match[1] for match in map(_PLACE.match, places) if match)
     if len(names) != 1:
-        problem = f"{implementation.name}: has no versions, because it starts no program that owlt installs"
-        raise OwltError(Mistake(problem, "an implementation of which 'owlt third-party list' has the program"))
+        problem = f"{implementation.name}: has no other versions, because owlt does not install its program"
+        raise OwltError(Mistake(problem, "an implementation whose program is in 'owlt third-party list'"))
     return find_installables(list(names))[0]

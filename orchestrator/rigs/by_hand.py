@@ -170,7 +170,7 @@ def _wait_until_ready(machine: subprocess.Popen[str], directory: Path) -> None:
             lines.append(text.strip())
     finally:
         watchdog.cancel()
-    raise HostError(f"the guest did not raise the rig: {' / '.join(lines[-5:]) or 'it printed nothing'}")
+    raise HostError(f"the guest did not set up the rig: {' / '.join(lines[-5:]) or 'it printed nothing'}")
 
 
 @contextmanager

@@ -299,7 +299,7 @@ class Service:
         """The sweep of a user. Raises LookupError if the lease has ended."""
         with self._lock:
             if self._sweep is None or self._sweep.user != user:
-                raise LookupError(f"{self.name} does not perform the sweep of {user} any more")
+                raise LookupError(f"{self.name} no longer performs the sweep of {user}")
             return self._sweep
 
     def keep(self, user: str) -> None:

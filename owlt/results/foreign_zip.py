@@ -1,7 +1,7 @@
 """Reading a ZIP archive that somebody else made, which may be hostile.
 
-What the archive declares is checked before any of its content is read: the number of its entries, and that each is a
-regular file with a relative name, once, and compressed as Python does. A reader bounds the bytes that it reads.
+The list of entries is checked before any content is read: the number of entries, and that each is a regular file with a
+relative name that appears once, stored or compressed with deflate. A reader limits the number of bytes that it reads.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class BrokenZip(OwltError):
 
 
 def damaged(why: str) -> BrokenZip:
-    """An archive that is not as it was written."""
+    """The error for an archive that was changed after it was written."""
     return BrokenZip(Mistake(f"is not a file of owlt, or damaged ({why})", "a file as owlt wrote it", "copy it again"))
 
 
 def refused(name: str, problem: str, expected: str) -> BrokenZip:
-    """An archive with an entry that may be meant to do harm."""
+    """The error for an archive with an entry that may do harm."""
     return BrokenZip(Mistake(f"{name}: {problem}", expected, "do not use a file that you did not ask for"))
 
 
 def is_regular(mode: int) -> bool:
-    """Whether the mode of an entry is that of a regular file, or not stated."""
+    """Whether an entry is a regular file by its mode, or has no mode."""
     return stat.S_IFMT(mode) in (0, stat.S_IFREG)
 
 
@@ -62,17 +62,17 @@ class ForeignZip:
     size_bytes: int
 
     def require_at_most(self, most_bytes: int, names: Iterable[str]) -> None:
-        """Raise BrokenZip if these entries declare more bytes in all."""
+        """Raise BrokenZip if these entries declare more bytes in total."""
         total = sum(self.entries[name].file_size for name in names if name in self.entries)
         if total > most_bytes:
             raise refused("all files", f"{total:,} bytes unpacked", f"at most {most_bytes:,}")
 
     def read(self, name: str) -> bytes:
-        """The content of an entry, of the size that it declares. Raises BrokenZip, also if there is none."""
+        """The content of an entry, of the size that it declares. Raises BrokenZip, also if the entry is missing."""
         return b"".join(self.blocks(name))
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        """The same in blocks. Raises BrokenZip."""
+        """The content of an entry in blocks. Raises BrokenZip."""
         if name not in self.entries:
             raise damaged(f"{name} is missing")
         with _stating_damage(), self.archive.open(self.entries[name]) as source:
@@ -84,7 +84,10 @@ class ForeignZip:
 def open_foreign_zip(
     path: Path, most_bytes: int, most_entries: int, is_mode: Callable[[int], bool] = is_regular
 ) -> Iterator[ForeignZip]:
-    """Open an archive of at most so many bytes and entries, whose modes are such. Raises BrokenZip, OSError."""
+    """Open an archive of at most `most_bytes` and `most_entries`; `is_mode` accepts the mode of each entry.
+
+    Raises BrokenZip, OSError.
+    """
     try:
         opened = open_plain(path, most_bytes)
     except NotPlain as problem:
@@ -106,7 +109,7 @@ def _stating_damage() -> Iterator[None]:
 
 
 def _require_short_list(file: BinaryIO, most_entries: int) -> None:
-    """Raise BrokenZip unless the end of the archive declares a list of entries that can be read as a whole."""
+    """Raise BrokenZip unless the end of the archive declares a list of entries that is small enough to be read."""
     size_bytes = file.seek(0, os.SEEK_END)
     if size_bytes < _END.size:
         raise damaged("it is too short")
@@ -114,12 +117,12 @@ def _require_short_list(file: BinaryIO, most_entries: int) -> None:
     end = file.read()
     signature, disk, first_disk, on_disk, entries, list_bytes, offset, comment = _END.unpack(end[-_END.size :])
     if signature != b"PK\x05\x06" or comment or disk or first_disk or on_disk != entries:
-        raise damaged("it does not end as a ZIP archive without a comment")
+        raise damaged("its end is not that of a ZIP archive without a comment")
     if end.startswith(_ZIP64_LOCATOR) or entries > most_entries or list_bytes > MOST_LIST_BYTES:
         expected = f"at most {most_entries:,} entries in a list of {MOST_LIST_BYTES:,} bytes"
         raise refused("list of entries", f"{entries:,} entries, {list_bytes:,} bytes", expected)
     if offset + list_bytes + _END.size != size_bytes:
-        raise damaged("something is before or behind the archive")
+        raise damaged("there is data before or after the archive")
     file.seek(0)
 
 
@@ -132,8 +135,8 @@ def _entries(archive: ZipFile, is_mode: Callable[[int], bool]) -> dict[str, ZipI
         if not is_mode(entry.external_attr >> 16):
             raise refused(name, "is a link, a directory or a special file", "a regular file")
         if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            raise refused(name, "is encrypted or compressed in another way", "the compression 'deflate'")
+            raise refused(name, "is encrypted or has another compression", "the compression 'deflate'")
         if name in entries:
-            raise refused(name, "is there twice", "each name once")
+            raise refused(name, "appears twice", "each name once")
         entries[name] = entry
     return entries

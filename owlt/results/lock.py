@@ -107,7 +107,7 @@ def interrupt_holder(results: Path) -> Holder:
     """
     found = lock_state(results)
     if found.state != "running" or found.holder is None:
-        raise OwltError(Mistake("no 'owlt run' works there", where=Place(str(results))))
+        raise OwltError(Mistake("no 'owlt run' is running there", where=Place(str(results))))
     holder = found.holder
     by_hand = f"end it there: kill -INT {holder.pid}"
     if holder.host != socket.gethostname():

@@ -223,7 +223,7 @@ class MixedVersions:
                 f"versions differ significantly (Mann and Whitney, with Holm’s correction), and {largest}."
             )
         if not self.can_differ:
-            return f"So few runs of each version in a box do not show whether it matters; {largest}."
+            return f"There are too few runs of each version in a box to show whether it matters; {largest}."
         return (
             f"It does not show in the goodputs: in none of {self.compared} comparisons within a box do the versions "
             f"differ significantly (Mann and Whitney, with Holm’s correction), and {largest}."

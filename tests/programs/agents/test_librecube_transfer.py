@@ -114,7 +114,7 @@ def test_a_gap_beyond_a_pdu_ends_a_sender_that_does_not_split_it(transfer: Trans
     ending = transfer(rule, "--gaps", "whole", "--idle-limit-s", 3, size_bytes=100_000)
 
     assert ending.sender_status == 1
-    assert "failed: LibreCube's engine died: ValueError: bytes must be in range(0, 256)" in ending.sender_said
+    assert "failed: LibreCube's engine raised ValueError: bytes must be in range(0, 256)" in ending.sender_said
     assert ending.receiver_status == 1
 
 
@@ -131,7 +131,7 @@ def test_everything_lost_but_eof_ends_the_engine_with_its_reason(transfer: Trans
     ending = transfer(rule, "--idle-limit-s", 3)
 
     assert (ending.sender_status, ending.receiver_status) == (1, 1)
-    assert "failed: LibreCube's engine died: AttributeError" in ending.receiver_said
+    assert "failed: LibreCube's engine raised AttributeError" in ending.receiver_said
 
 
 def test_repeated_requests_and_losses_together_end_well(transfer: Transfer) -> None:

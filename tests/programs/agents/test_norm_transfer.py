@@ -163,7 +163,7 @@ def test_a_receiver_without_a_sender_ends_with_a_reason(receiver: Callable[..., 
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["--rtt-s", 1001], 127, "unsupported: a round trip of 1001.0 s; a NORM message can say 1000.0 s"),
+        (["--rtt-s", 1001], 127, "unsupported: a round trip of 1001.0 s; a NORM message can carry at most 1000.0 s"),
         (["--block-segments", 250], 127, "unsupported: blocks of 250 + 8 segments"),
         (["--segment-bytes", 0], 127, "unsupported: segments of 0 bytes"),
         (["--interface", "nosuch0"], 1, "failed: libnorm "),

@@ -103,7 +103,7 @@ def test_a_receiver_without_a_sender_ends_with_a_reason(listen: Listen) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size_bytes", "said"), [(999_999, "bytes came of a file of"), (1_000_001, "the sender ended")]
+    ("size_bytes", "said"), [(999_999, "bytes arrived, more than the file of"), (1_000_001, "the sender ended")]
 )
 def test_more_or_less_than_the_file_fails_on_both_sides(
     listen: Listen, send: Listen, file: Path, size_bytes: int, said: str

@@ -49,5 +49,5 @@ def test_a_damaged_length_or_offset_is_no_piece(party: Counting) -> None:
     for datagram in (b"short", piece(0)[:-1], encode(1, bytes(1000))):
         party.hear(datagram, 100)
 
-    with pytest.raises(Failed, match=r"no data came: .* unreadable=3 "):
+    with pytest.raises(Failed, match=r"no data arrived: .* unreadable=3 "):
         party.facts()

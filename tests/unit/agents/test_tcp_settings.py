@@ -53,7 +53,7 @@ def test_a_peer_may_be_silent_for_ten_of_the_longest_timeouts() -> None:
 
 def test_segments_that_linux_does_not_have_are_unsupported() -> None:
     for segment_bytes in (87, 32_756):
-        with pytest.raises(Unsupported, match=f"segments of {segment_bytes} bytes; Linux has 88 to 32755"):
+        with pytest.raises(Unsupported, match=f"segments of {segment_bytes} bytes; Linux supports 88 to 32755"):
             settings(segment_bytes=segment_bytes)
 
 

@@ -84,7 +84,10 @@ def test_a_packet_that_is_sent_later_is_a_divergence(tmp_path: Path) -> None:
 
 
 def test_a_packet_more_is_a_divergence(tmp_path: Path) -> None:
-    assert divergence(tmp_path, timed(FRAMES), timed(FRAMES[:-1])) == "packet with payload 10: there are 10 and 9"
+    assert (
+        divergence(tmp_path, timed(FRAMES), timed(FRAMES[:-1]))
+        == "packet with payload 10: only in one run, of 10 and 9 packets"
+    )
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_a_satellite_of_a_tle_is_found_by_its_name() -> None:
         (("land-mobile", "--snr", "7", "--attempts", "5"), "--attempts: got 5, expected 1 to 4"),
         (("land-mobile", "--snr", "7", "--step", "50 ms"), "--step: got '50 ms', expected a multiple of"),
         (("land-mobile", "--snr", "7", "--step", "10 ms"), "--step: got '10 ms', expected a multiple of"),
-        (("land-mobile", "--snr", "7", "--coherence", "20 ms"), "--coherence: got no --average, expected"),
+        (("land-mobile", "--snr", "7", "--coherence", "20 ms"), "--coherence: needs --average, expected"),
         (
             ("land-mobile", "--snr", "7", "--average", "--coherence", "20 us"),
             "--coherence: got '20 us', expected at least",
@@ -196,7 +196,7 @@ def test_a_satellite_of_a_tle_is_found_by_its_name() -> None:
         (("coded", "--rate", "2Mbit/s", "--ebn0", "nan"), "--ebn0: got nan, expected -100 to 100 dB"),
         (
             ("coded", "--rate", "2Mbit/s", "--frame-error-rate", "0.1", "--table", "ldpc.csv"),
-            "--table: got it with --frame-error-rate, expected one of them",
+            "--table: cannot be combined with --frame-error-rate, expected one of them",
         ),
         (
             ("coded", "--rate", "2Mbit/s", "--ebn0", "6", "--interleaving", "6"),

@@ -152,7 +152,7 @@ def test_a_note_that_is_a_link_is_not_read(tmp_path: Path) -> None:
 
 
 def test_nobody_is_interrupted_where_no_sweep_runs(tmp_path: Path) -> None:
-    with pytest.raises(OwltError, match="no 'owlt run' works there"):
+    with pytest.raises(OwltError, match="no 'owlt run' is running there"):
         interrupt_holder(tmp_path)
 
 

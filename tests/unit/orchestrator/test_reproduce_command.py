@@ -149,7 +149,7 @@ def test_a_sweep_on_request_is_performed_only_with_its_name(tmp_path: Path) -> N
             ("x",),
             "--with: got x, expected nothing, as tcp-deepspace-2002 has no sweep on request",
         ),
-        ("grc-nack-2012", ("as-published", "--quick"), "--with: got --quick as well"),
+        ("grc-nack-2012", ("as-published", "--quick"), "--with: cannot be combined with --quick"),
     ],
 )
 def test_a_request_that_cannot_be_met_is_refused(name: str, words: tuple[str, ...], message: str) -> None:

@@ -698,14 +698,14 @@ def test_the_pinned_version_is_the_pinned_installation(wheel: Path) -> None:
     assert at_version(locked(wheel), "1.0") == locked(wheel)
 
 
-@pytest.mark.parametrize(("version", "message"), [("../x", "is no version"), ("1.0 -r x", "is no version")])
-def test_what_is_no_version_is_refused(wheel: Path, version: str, message: str) -> None:
+@pytest.mark.parametrize(("version", "message"), [("../x", "is not a version"), ("1.0 -r x", "is not a version")])
+def test_a_text_that_is_not_a_version_is_refused(wheel: Path, version: str, message: str) -> None:
     with pytest.raises(OwltError, match=message):
         at_version(locked(wheel), version)
 
 
 def test_other_versions_of_a_crate_are_refused() -> None:
-    with pytest.raises(OwltError, match=r"only version 1\.2\.3 can be installed, of the kind cargo"):
+    with pytest.raises(OwltError, match=r"only version 1\.2\.3 can be installed, since its kind is cargo"):
         at_version(an_installable(), "1.2.2")
 
 

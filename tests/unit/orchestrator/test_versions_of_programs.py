@@ -33,7 +33,7 @@ def test_the_pinned_version_is_the_profile_itself() -> None:
 
 
 def test_an_implementation_without_a_third_party_program_has_no_versions() -> None:
-    with pytest.raises(OwltError, match="ltp: has no versions"):
+    with pytest.raises(OwltError, match="ltp: has no other versions"):
         find_version("ltp@1.0")
 
 

@@ -376,7 +376,7 @@ def test_a_map_of_several_results_directories_is_refused(demo: Path) -> None:
         (["--filter", "delay"], "expected NAME=VALUE"),
         (["--filter", "delay=3ms"], "expected one of 25 ms, 1250 ms"),
         (["--y", ""], "--y: is missing, expected a measure"),
-        (["--kind", "time"], "--y: got it with --kind time"),
+        (["--kind", "time"], "--y: cannot be combined with --kind time"),
         (["-o", "x.gif"], "got 'gif', expected one of pdf, svg, png"),
         (["-o", "x.png", "--format", "pdf"], "a name that ends in .pdf"),
     ],

@@ -140,14 +140,14 @@ def test_a_link_a_directory_or_a_special_file_is_refused(path: Path, mode: int) 
 def test_another_compression_is_refused(path: Path) -> None:
     rewritten(path, lambda entry: setattr(entry, "compress_type", zipfile.ZIP_LZMA))
 
-    assert "is encrypted or compressed in another way" in refusal(path)
+    assert "is encrypted or has another compression" in refusal(path)
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_name_that_is_there_twice_is_refused(path: Path) -> None:
     rewritten(path, lambda entry: None, twice="plan.json")
 
-    assert "plan.json: is there twice" in refusal(path)
+    assert "plan.json: appears twice" in refusal(path)
 
 
 def test_a_file_that_the_manifest_does_not_name_is_refused(path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_sweep_is_interrupted_once_however_often_stop_is_asked_for(
 def test_there_is_nothing_to_stop_where_no_sweep_runs(client: FlaskClient) -> None:
     answer = client.post(f"{SWEEP}stop", headers=HERE)
 
-    assert (answer.status_code, "no &#39;owlt run&#39; works there" in answer.text) == (409, True)
+    assert (answer.status_code, "no &#39;owlt run&#39; is running there" in answer.text) == (409, True)
 
 
 @pytest.mark.parametrize(

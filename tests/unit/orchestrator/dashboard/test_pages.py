@@ -208,9 +208,9 @@ def test_the_measure_of_a_condition_is_in_its_address(client: FlaskClient) -> No
     ("address", "problem"),
     [
         ("/sweeps/none/", "there are no results of this name"),
-        (f"{SWEEP}conditions/none", "the sweep has none of this name"),
+        (f"{SWEEP}conditions/none", "the sweep has no condition of this name"),
         (f"{CONDITION}?metric=speed", "expected goodput"),
-        (f"{SWEEP}runs/none/", "the sweep has none of this name"),
+        (f"{SWEEP}runs/none/", "the sweep has no run of this name"),
         (f"{RUN}files/none.txt", "there is no such file"),
         (f"{RUN}packets/packets.csv", "this run is not analysed"),
     ],
