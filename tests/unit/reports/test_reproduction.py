@@ -190,6 +190,14 @@ def test_all_queries_of_a_reproduction_are_valid(directory: Path, demo: Path) ->
 
 
 @pytest.mark.parametrize("directory", reproductions(), ids=lambda path: path.name)
+def test_every_sweep_beside_the_claims_is_performed(directory: Path) -> None:
+    loaded = load_claims(directory)
+
+    named = {*loaded.also, *loaded.if_installed, *loaded.on_request, Path(loaded.sweep).stem, "quick", "claims"}
+    assert {path.stem for path in directory.glob("*.yaml")} <= named
+
+
+@pytest.mark.parametrize("directory", reproductions(), ids=lambda path: path.name)
 def test_the_page_of_a_reproduction_has_every_claim_with_its_verdict(directory: Path) -> None:
     page = (PROJECT / "docs" / "reproductions" / f"{directory.name}.md").read_text()
     with (PROJECT / "docs" / "reproductions" / f"{directory.name}-claims.csv").open() as file:
