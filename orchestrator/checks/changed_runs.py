@@ -173,16 +173,24 @@ def _lost_again(base: Base, removed: Iterable[Loss], rungs: Sequence[Rung]) -> t
 
 
 def _waits_left(base: Base, changes: Changes, ended: Sequence[EndedWait]) -> tuple[TimedWait, ...]:
-    """The waits of a run that were to end at once: those for the same timers before the same messages, if there are
-    more than the recorded run has in addition to the ones that were to be skipped."""
+    """The waits of a run that were to end at once: as many of those for the same timers before the same messages as
+    there are more than the recorded run has in addition to the ones that were to be skipped."""
     left: dict[TimedWait, None] = {}
     for change in changes:
         recorded = _for_timers_of(change, base.ended)
         found = _for_timers_of(change, ended)
-        others = len(recorded) - len(set(change.waits))
-        if change.waits and len(found) > max(others, 0):
-            left |= dict.fromkeys(found)
+        others = max(len(recorded) - len(set(change.waits)), 0)
+        left |= dict.fromkeys(_most_alike(found, change.waits, len(found) - others))
     return tuple(left)
+
+
+def _most_alike(found: Iterable[TimedWait], skipped: Sequence[TimedWait], most: int) -> list[TimedWait]:
+    """Of the waits that were found, those whose lengths are closest to that of one to be skipped."""
+
+    def difference_ns(wait: TimedWait) -> int:
+        return min(abs(wait.length_ns - each.length_ns) for each in skipped)
+
+    return sorted(found, key=difference_ns)[: max(most, 0)]
 
 
 def _for_timers_of(change: Change, ended: Iterable[EndedWait]) -> list[TimedWait]:

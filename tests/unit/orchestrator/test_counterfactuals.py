@@ -287,6 +287,15 @@ def test_as_many_waits_may_remain_as_were_not_to_be_skipped() -> None:
     assert "was not skipped" in problem(first, second)
 
 
+def test_of_several_waits_that_remain_the_one_as_long_as_the_skipped_one_was_not_skipped() -> None:
+    rungs, longer = waiting(300_000_000, 2 * LATE_NS)
+    wait = replace(longer, begin_ns=longer.end_ns + 1_000_000, length_ns=LATE_NS)
+    rungs.append(rung("sender", wait.end_ns / 1e6, "of the sender"))
+    base = base_of(rungs, waits=[longer, wait])
+
+    assert effect_in(base, (SKIPPED,), Aim({}), rungs, case_with([longer, wait])).waits == (wait,)
+
+
 def test_a_loss_that_was_to_be_removed_and_is_lost_again_is_a_problem() -> None:
     """The control is a run in which its packet arrives."""
     base = base_of(with_losses())
