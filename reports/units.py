@@ -13,7 +13,8 @@ from owlt.results.permutation import size_text as size_text
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Units = tuple[tuple[str, float, float], ...]
-"""The largest first: a unit, its size in the base unit, and the least value in the base unit that is written in it."""
+"""Units of a quantity, the largest first: the unit, its size in the base unit, and the smallest value, in the base
+unit, that is written in this unit."""
 
 
 def unit_for(units: Units, value: float) -> tuple[str, float]:
@@ -105,7 +106,7 @@ _TEXTS: dict[Quantity, Callable[[Any], str]] = {
 
 
 def axis_text(axis: Axis, value: Any) -> str:
-    """A value of an axis of the grid: "25 ms", "0.01"; "" where a point has no file or no duration."""
+    """A value of an axis of the grid, such as "25 ms" or "0.01"; "" if a point has no file or no duration."""
     return "" if value is None and axis.quantity is not RATE else _TEXTS[axis.quantity](value)
 
 

@@ -20,7 +20,7 @@ _FOR_A_FRAGMENT = 0x01
 
 
 class RecordType(IntEnum):
-    """Upper half of an administrative record's first byte."""
+    """Type of an administrative record: the upper half of its first byte."""
 
     STATUS_REPORT = 1
     CUSTODY_SIGNAL = 2
@@ -28,7 +28,7 @@ class RecordType(IntEnum):
 
 
 class Status(IntEnum):
-    """A signal's status byte: succeeded or not, and a reason. Those that are used here."""
+    """The status byte of a signal, success or failure with a reason: the values that are used here."""
 
     ACCEPTED = _SUCCEEDED
     REDUNDANT = 3
@@ -36,7 +36,7 @@ class Status(IntEnum):
 
 
 class Happened(IntFlag):
-    """The events that a status report states; those that are used here."""
+    """The events that a status report can state: those that are used here."""
 
     RECEIVED = 0x01
     DELETED = 0x10
@@ -62,7 +62,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CustodySignal:
-    """Whether custody of one bundle was accepted. `extent` is there for a fragment."""
+    """Whether custody of one bundle was accepted. `extent` identifies a fragment; None for a whole bundle."""
 
     status: int
     source: Eid

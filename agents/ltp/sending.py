@@ -26,8 +26,8 @@ BURSTS_REMEMBERED = 1 << 10
 
 
 class _Burst(NamedTuple):
-    """Data that are sent again because of one report. `cycle` counts the bursts that led to it, each by a report on the
-    one before, and itself."""
+    """Data that are sent again because of one report. `cycle` is the number of this burst in its sequence, from 1: each
+    burst follows from a report on the burst before it."""
 
     data: Intervals
     cycle: int
@@ -66,7 +66,7 @@ class Retransmission:
         return missing
 
     def begin_burst(self, checkpoint_serial: int, report: Report, data: Intervals) -> None:
-        """Data are sent again because of a report; the checkpoint at their end asks for the next report."""
+        """Record that data are sent again because of a report; the checkpoint at their end requests the next report."""
         cause = self._bursts.get(report.checkpoint_serial)
         burst = _Burst(data, cause.cycle + 1 if cause else 1)
         self._bursts[checkpoint_serial] = burst
@@ -75,9 +75,11 @@ class Retransmission:
             del self._bursts[next(iter(self._bursts))]
 
     def _sent_again_since(self, report: Report, next_serial: int) -> list[tuple[int, int]]:
-        """Data that were sent again, or wait to be, after the checkpoint that a report answers: the report cannot
-        include them. The checkpoint at their own end requests a report on them. A report that answers no checkpoint
-        includes none."""
+        """Data that were sent again, or are queued for it, after the checkpoint that a report answers.
+
+        The report cannot include them; the checkpoint at their own end requests a report on them. A report that answers
+        no checkpoint includes none of them.
+        """
         asked = report.checkpoint_serial if report.checkpoint_serial < next_serial else 0
         return [stretch for serial, burst in self._bursts.items() if serial > asked for stretch in burst.data]
 
@@ -88,7 +90,7 @@ class Retransmission:
 
 
 class Piece(NamedTuple):
-    """Bytes of a block that make a segment. They are read when it leaves."""
+    """Bytes of a block that form a segment. They are read from the file when the segment is sent."""
 
     offset: int
     end: int
@@ -161,10 +163,10 @@ class OutboundBlock:
         return pieces
 
     def answered_by(self, report: Report) -> list[int]:
-        """The checkpoints that need no report any more, by serial number.
+        """The serial numbers of the checkpoints that no longer need a report.
 
-        These are the one that the report names and earlier ones that request no more than the report contains: their
-        own report would be empty and is not sent (section 6.11).
+        These are the checkpoint that the report names, and earlier ones that request no more than the report contains:
+        their own report would be empty and is not sent (section 6.11).
         """
         serials = [report.checkpoint_serial]
         for serial, end in self._unanswered.items():
@@ -200,7 +202,7 @@ FIRST_SERIALS = range(1 << 7, 1 << 13)
 """Where serial numbers begin, at random (section 3.2.1): in two bytes, where 8,192 more find room."""
 
 MOST_GAPS = 1 << 20
-"""Pieces that wait to be sent again; while there are more, reports are left unanswered, and will come again."""
+"""The most pieces that wait to be sent again: while there are more, reports are not answered, and are repeated."""
 
 
 class Sending(SessionSide):
@@ -294,7 +296,7 @@ class Sending(SessionSide):
         self._close_if_complete(block)
 
     def _unqueue(self, number: int, serial: int) -> None:
-        """A checkpoint need not be sent again."""
+        """Remove a checkpoint from the segments to send again."""
         for segment in list(self._repeated):
             if segment.session.number == number and segment.checkpoint and segment.checkpoint.serial == serial:
                 self._repeated.remove(segment)

@@ -34,12 +34,11 @@ from owlt.agents.saratoga.settings import Settings
 
 SLICE_RTTS = 1 / 8
 SHORTEST_SLICE_S = 0.01
-"""Consecutive DATA are recorded as one flight of at most this length: for that long, lost data may count as in
-flight."""
+"""The longest flight as which consecutive DATA are recorded: lost data may count as in flight for this time."""
 
 POLL_BYTES = 8
-"""The file's data in a poll: with the header of version 0, 18 bytes as in the captures of the main paper
-(NASA/TM-2012-216047, sections 5.6.1.2 and 5.6.2.6)."""
+"""Bytes of the file in a poll: with the header of version 0, the poll has 18 bytes, as in the captures of the main
+paper (NASA/TM-2012-216047, sections 5.6.1.2 and 5.6.2.6)."""
 
 SOONEST_RTTS = 0.95
 """No answer arrives sooner than one round trip; slightly less is accepted, because clocks are read twice and delays
@@ -114,8 +113,8 @@ class Sending:
 
     Raises:
         Unsupported: the offsets do not reach the end of the file.
-        Failed: from `advance` and `hear`: the receiver was silent for too long, spoke in vain, or gave the
-            transaction up.
+        Failed: from `advance` and `hear`: the receiver was silent for too long, made no progress, or gave up the
+            transaction.
     """
 
     def __init__(self, path: Path, settings: Settings, now_s: float) -> None:
@@ -155,7 +154,7 @@ class Sending:
         else:
             packet = self._next_data(now_s)
         if not self.has_datagram():
-            self.wakes_at_s = now_s  # timers are looked at once all is sent
+            self.wakes_at_s = now_s  # timers are checked when everything has been sent
         self._tally.sent(type(packet).__name__, now_s)
         return self._settings.codec.pack(packet)
 
@@ -227,7 +226,8 @@ class Sending:
         self._send_metadata(now_s)
 
     def _send_metadata(self, now_s: float) -> None:
-        """At most once per round trip: a request that arrives sooner was sent before they could arrive."""
+        """Send METADATA, at most once per round trip: a request that arrives sooner was sent before they could
+        arrive."""
         if now_s - self._metadata_sent_at_s >= self._settings.rtt_s:
             self._outbox.append(self._metadata)
             self._metadata_sent_at_s = now_s
@@ -273,8 +273,8 @@ class Sending:
         return not self._has_data() or (every > 0 and self._data_packets % every == 0)
 
     def _ask_again(self) -> None:
-        """Repeat the request: either the DATA with the request were lost, or the answer. A poll has the end of these
-        DATA."""
+        """Repeat the request, because the DATA with the request or the answer were lost. A poll carries only the end of
+        these DATA."""
         self._answer_due_s = math.inf
         self._asking_again = True
         if self._request is not None:

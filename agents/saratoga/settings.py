@@ -29,8 +29,8 @@ def _descriptor(text: str) -> int | None:
 
 
 STUCK_SILENCES = 10
-"""For how many limits of silence two sides may exchange packets without progress. That is 100 rounds of question and
-answer: at PER 0.5 both ways, three in 10^13 transfers that still progress would be given up."""
+"""The time in which two sides may exchange packets without progress, in limits of silence. This is 100 rounds of
+request and answer: at PER 0.5 both ways, 3 of 10^13 transfers that still make progress would be given up."""
 
 
 class Codec(NamedTuple):
@@ -75,7 +75,7 @@ class Settings:
     )
 
     over_ipv6: bool = False
-    """Whether the channel is crossed over IPv6, whose frames are longer."""
+    """Whether the test path has IPv6, whose frames are longer."""
 
     def __post_init__(self) -> None:
         largest = LARGEST_PAYLOAD_BYTES - LARGEST_HEADER_BYTES
@@ -138,12 +138,12 @@ class Settings:
 
     @property
     def longest_wait_s(self) -> float:
-        """How long either side waits for an answer at most."""
+        """The longest time that either side waits for an answer."""
         return max(self.timer_s, self.poll_s)
 
     @property
     def silence_limit_s(self) -> float:
-        """How long the peer may be silent while it owes something. The draft leaves it to the user."""
+        """How long the peer may be silent while an answer is due. The draft leaves this to the user."""
         return self.idle_limit_s if self.idle_limit_s is not None else 30 + 10 * self.longest_wait_s
 
     @property

@@ -1,10 +1,10 @@
-"""A slow start threshold for the next connections to a peer, which Linux has no option for: it takes one only from its
-metrics of earlier connections (tcp_metrics(8)).
+"""Set the initial slow start threshold of the next connections to a peer.
 
-So this program opens and closes a connection to the peer's address that does not leave this host: a route makes the
-address local for that time, and gives the connection the threshold as its locked metric. The round trip is locked too,
-so that the host's own is not remembered. The kernel keeps the metrics if net.ipv4.tcp_no_metrics_save is 0, and uses
-them if net.ipv4.tcp_no_ssthresh_metrics_save is 0. Needs CAP_NET_ADMIN.
+Linux has no option for this: it takes the threshold only from its metrics of earlier connections (tcp_metrics(8)).
+Therefore this program opens and closes a connection to the peer's address that does not leave this host: a temporary
+route makes the address local, and has the threshold as a locked metric. The round trip is locked too, so that the
+kernel does not remember the round trip within this host. The kernel keeps the metrics if net.ipv4.tcp_no_metrics_save
+is 0, and uses them if net.ipv4.tcp_no_ssthresh_metrics_save is 0. Needs CAP_NET_ADMIN.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from owlt.agents.endpoint.command_line import at_least_one
 from owlt.agents.endpoint.exit import Unsupported, exit_status
 
 IP_FREEBIND = 15
-"""An option of Linux: an address may be bound that no interface has."""
+"""Linux socket option that allows binding to an address that no interface has."""
 LIMIT_S = 10.0
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Set the threshold. Exit status: 0 set, 2 bad usage, 127 not supported."""
     parser = argparse.ArgumentParser(prog="owlt.agents.tcp.threshold", description="the initial slow start threshold")
-    parser.add_argument("segments", type=at_least_one, help="the threshold")
+    parser.add_argument("segments", type=at_least_one, help="the threshold, in segments")
     parser.add_argument("local", help="this host's address")
     parser.add_argument("peer", help="the address of the peer of the connections")
     options = parser.parse_args(arguments)
@@ -38,10 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
 def remember_threshold(segments: int, local: str, peer: str) -> str:
     """Make the kernel remember the threshold, in segments, and return a line of text.
 
-    Raises Unsupported if it does not: over IPv6, without the privilege, or if it keeps no metrics.
+    Raises Unsupported over IPv6, without the privilege, or if the kernel keeps no metrics.
     """
     if ":" in peer:
-        raise Unsupported("an initial slow start threshold over IPv6, which loopback interfaces of hosts do not have")
+        raise Unsupported("an initial slow start threshold over IPv6: the loopback interfaces of hosts have IPv4 only")
     with _local_route(segments, local, peer):
         _connect(local, peer)
     known = _ip("tcp_metrics", "show", peer)
@@ -52,7 +52,7 @@ def remember_threshold(segments: int, local: str, peer: str) -> str:
 
 @contextmanager
 def _local_route(segments: int, local: str, peer: str) -> Iterator[None]:
-    """A route by which the peer's address is this host's own."""
+    """A temporary route that makes the peer's address local."""
     route = ("local", peer, "dev", "lo", "table", "local")
     metrics = ("ssthresh", "lock", str(segments), "rtt", "lock", "0", "rttvar", "lock", "0")
     _ip("route", "add", *route, "src", local, *metrics)
@@ -63,7 +63,8 @@ def _local_route(segments: int, local: str, peer: str) -> Iterator[None]:
 
 
 def _connect(local: str, peer: str) -> None:
-    """Open a connection from one address to the other, and close it at the opening end: that one keeps metrics."""
+    """Open a connection from one address to the other, and close it first at the opening end, which keeps the
+    metrics."""
     with socket.socket() as listener, socket.socket() as opening:
         listener.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
         for each in (listener, opening):

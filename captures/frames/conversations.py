@@ -29,8 +29,7 @@ _FEW_PACKETS, _FEW_BITS = 5, 2
 
 
 class NoTransfer(ValueError):
-    """Nothing in the captures looks like a transfer between two hosts; the text says what is missing and what to
-    do."""
+    """The captures contain no transfer between two hosts; the text says what is missing and how to fix it."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ NOTHING_KNOWN = Known()
 
 @dataclass(frozen=True)
 class Talk:
-    """Packets between two hosts, or from one to a group, that have a port in common; `frames` are as many as the
-    capture that has more of them has."""
+    """Packets between two hosts, or from a host to a group, that have a port in common. `frames` is their number in the
+    capture that has more of them."""
 
     hosts: tuple[Address, Address]
     is_tcp: bool
@@ -112,12 +111,12 @@ class Talk:
 
 
 def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -> Session:
-    """The session of the talk with the most bytes: its sender is who sent those. Of two captures the first is taken
-    at the sender's port and the second at the receiver's, so that each host's packets are seen before they are
-    damaged.
+    """The session of the talk with the most bytes; the host that sent more of them is the sender. Of two captures, the
+    first is taken at the sender's port and the second at the receiver's, so each host's packets are read before they
+    can be damaged.
 
-    Values in `known` are kept, and the others are inferred from the talks that match them. All UDP packets between the
-    two hosts belong, or all TCP packets, on as few ports as cover them, and what the two send to multicast groups on
+    Values in `known` are kept, and the others are inferred from the talks that match them. The session has all UDP or
+    all TCP packets between the two hosts, on the fewest ports that cover them, and their packets to multicast groups on
     these ports. Raises NoTransfer.
     """
     flows = [flows_of(columns) for columns in captures]
@@ -190,7 +189,8 @@ def _unnamed_groups(session: Session, captures: Sequence[Columns]) -> Counter[Ad
 def _biggest(
     talks: Counter[tuple[Address, Address, bool]], known: Known, flows: Sequence[Sequence[Flow]]
 ) -> tuple[Address, Address, bool]:
-    """Who talks to whom, and whether by TCP: in the direction in which more went, unless it is known who sends."""
+    """The sender, the receiver and whether they use TCP: in the direction with more bytes, unless the sender is
+    known."""
     on_ports = {
         (flow.source, flow.destination, flow.is_tcp) for some in flows for flow in some if known.has_ports(flow)
     }
@@ -254,8 +254,8 @@ def captured_text(talks: Sequence[Talk]) -> str:
 
 
 def other_talks(captures: Sequence[Columns], session: Session) -> list[Talk]:
-    """The talks that are not of the session, those with more packets first; packets that are alone, as damaged ones
-    are, are left out."""
+    """The talks that are not part of the session, those with more packets first; single packets, which may be damaged
+    ones, are left out."""
     others = [
         [flow for flow in flows_of(columns) if not _is_of(flow, session) and flow.source != flow.destination]
         for columns in captures
@@ -291,7 +291,7 @@ def _is_damaged(talk: Talk, session: Session) -> bool:
 
 
 def talks_in(captures: Sequence[Sequence[Flow]]) -> list[Talk]:
-    """The flows of captures put together by hosts and the port that most of their packets have."""
+    """The flows of captures, grouped by hosts and by the port that most of their packets have."""
     left: dict[tuple[bool, tuple[Address, Address]], list[Counter[tuple[int, int]]]] = {}
     for number, flows in enumerate(captures):
         for flow in flows:
@@ -346,7 +346,7 @@ def _partner(flows: Iterable[Flow], sender: Address, group: Address) -> Address:
 
 
 def _fewest_ports(flows: Sequence[Flow]) -> tuple[int, ...]:
-    """Ports of which each flow has one, taken by how many frames they have; the lower of two equals.
+    """The fewest ports that cover all flows: ports with more frames first; of two with equally many, the lower one.
 
     A flow that remains at the end and shares no port with any other is a single damaged frame.
     """

@@ -13,12 +13,13 @@ from owlt.captures.inspection.critical_path import CriticalPath, Phase
 from owlt.captures.protocols.ladder import Rung
 
 SAME_MOMENT_NS = 1_000
-"""Packets that leave at most so much apart leave at the same time: software takes some hundred ns for each."""
+"""Packets that leave at most this far apart count as simultaneous: software takes some hundred ns for each packet."""
 
 
 @dataclass(frozen=True)
 class PacketDifference:
-    """The first packet that differs: the `number`-th of its host, from 1; in either run None if it sent no more.
+    """The first packet that differs: the `number`-th of its host, from 1. A run in which the host sent fewer packets
+    has None.
 
     `left_ns` is when the packet left in each run, since the session's first packet.
     """
@@ -42,7 +43,7 @@ class PacketDifference:
 
 @dataclass(frozen=True)
 class CauseDifference:
-    """A cause of the time of either run, or of both: how often it was there and what it took in all, in each run."""
+    """A cause that one or both runs have: its number of occurrences and its total time in each run."""
 
     what: What
     host: Host
@@ -75,8 +76,8 @@ def compare(one: CriticalPath, other: CriticalPath) -> Comparison:
 
 
 def first_difference(one: CriticalPath, other: CriticalPath) -> PacketDifference | None:
-    """The packet with another name, length, piece of the file, or time than the same one of the other run; of both
-    hosts the one that leaves first. None if all are the same."""
+    """The first packet whose name, length, piece of the file, or time differs from that of the packet with the same
+    number in the other run; of both hosts, the packet that leaves first. None if all are the same."""
     found = [each for host in HOSTS for each in [_of_host(host, one, other)] if each]
     return min(found, key=lambda each: min(left_ns for left_ns in each.left_ns if left_ns is not None), default=None)
 

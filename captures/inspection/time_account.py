@@ -24,7 +24,7 @@ from owlt.captures.protocols.view import read_sent
 
 TIME = "time.json"
 MOST_CAUSES = 5
-"""The most causes that are kept, the largest."""
+"""The largest number of causes that are kept; the largest causes are kept."""
 SCHEMA_VERSION = 1
 """Incremented whenever a field or its meaning changes."""
 
@@ -59,8 +59,8 @@ class StoredCause(BaseModel):
 class TimeAccount(DerivedFile):
     """Where the time of a session went. `spent` sums to `session_ns`, which is from its first to its last packet.
 
-    `delivered_ns` is how long after its first packet the receiver had the file, and `least_ns` what the channel alone
-    takes, as `CriticalPath` has them; None if not known. `causes` are the largest ones, the largest first.
+    `delivered_ns` is the time from the first packet to the delivery of the file, and `least_ns` the lower bound of the
+    channel, as in `CriticalPath`; None if not known. `causes` are the largest causes, the largest first.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -116,8 +116,8 @@ class NoTime(ValueError):
 
 
 def load_or_account(run_dir: Path, case: Case) -> TimeAccount:
-    """The account of the run in `run_dir`: the kept one while captures, case and code are those that it was made from,
-    else a new one, which is then kept.
+    """The account of the run in `run_dir`: the kept account if captures, case and code have not changed since, else a
+    new one, which is then kept.
 
     Raises NoTime, NoDissection, NotACapture, ValueError if the dissector's options are not known, OSError.
     """
@@ -132,7 +132,8 @@ def load_or_account(run_dir: Path, case: Case) -> TimeAccount:
 
 
 def load_account(run_dir: Path) -> TimeAccount | None:
-    """The kept account as it is; None if there is none, or a damaged one, or one of another form."""
+    """The kept account, without checking whether it is current; None if it is missing, damaged, or of another
+    version."""
     stored = load(run_dir / TIME, TimeAccount)
     return stored if stored and stored.schema_version == SCHEMA_VERSION else None
 

@@ -13,7 +13,7 @@ from owlt.captures.frames.session import Host
 INTACT = -1
 UNCHECKED_BITS = range(6 * 8, 12 * 8)
 """The bits of a frame that no checksum covers and no host compares: Ethernet's source address. A host accepts a copy
-that was hit there."""
+with errors in these bits."""
 
 
 def without(rows: Rows, taken: Rows) -> Rows:
@@ -29,17 +29,17 @@ def without(rows: Rows, taken: Rows) -> Rows:
 class Delivery:
     """The fates of the session's packets that one host sent.
 
-    `near` are the rows of the packets in the capture at the host's port, `far` the rows that pass the
-    filter in the other one. Pair by pair, `sent` and `delivered` are the row of a packet and that of its
-    copy, in the order of arrival; a packet that the channel duplicated is in several pairs. `flipped_bit` is
-    the bit of the frame that was hit, or the first of them, counted from the most significant bit of its first
-    byte, or INTACT.
+    `near` are the rows of the packets in the capture at the host's port (the near capture); `far` are the rows of the
+    far capture that pass the filter. For each pair of a packet and its copy, in order of arrival, `sent` is the row of
+    the packet and `delivered` the row of the copy; a packet that the channel duplicated is in several pairs.
+    `flipped_bit` is the first flipped bit of the copy, counted from the most significant bit of the frame's first byte,
+    or INTACT.
 
-    `background` is the same for all other frames that came from the host's side; its `far` are
-    those that seem to. It is None in a background itself. `undirected` frames of the near capture are in neither:
-    it is not known from which side they came. `unmatched` are all rows of the far capture that are a copy of nothing in
-    the near one, and were not sent by the host at the far port; empty in a background. `was_cut`: frames were cut when
-    the pairs were found, so that a copy that seems intact may have been hit behind the cut.
+    `background` has the same for all other frames from the host's side; its `far` are the rows that seem to come from
+    there. A background has no background of its own (None). `undirected` frames of the near capture are in neither,
+    because the side from which they came is not known. `unmatched` are the rows of the far capture that are no copy of
+    a frame in the near capture, and were not sent by the host at the far port; empty in a background. `was_cut`: frames
+    were cut when the pairs were found, so a copy that seems intact may have errors behind the cut.
     """
 
     near: Rows
@@ -66,12 +66,12 @@ class Delivery:
 
     @property
     def outside(self) -> Rows:
-        """The copies (rows of the far capture) that the filter misses, for the bit that was hit in them."""
+        """The copies (rows of the far capture) that do not pass the filter because of their flipped bit."""
         return without(self.delivered, self.far)
 
     @property
     def first_copies(self) -> NDArray[np.int64]:
-        """The indices of the pairs without the duplicates: of every packet the copy that came first."""
+        """The indices of the pairs without duplicates: the first copy of every packet."""
         if not len(self.sent):
             return np.empty(0, np.int64)
         pairs = np.arange(len(self.sent))

@@ -1,5 +1,5 @@
-"""The ICMP errors about packets of the session (RFC 792, RFC 4443), as events of the session: "port unreachable" says
-that no program listened. They quote the packet that they are about.
+"""The ICMP errors about packets of the session (RFC 792, RFC 4443), as events of the session: "port unreachable" means
+that no program listened on the port. Each error quotes the packet that caused it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _OTHERS = {(ICMP, 11): "time exceeded", (ICMPV6, 2): "packet too big", (ICMPV6, 
 
 
 def icmp_errors(columns: Columns, session: Session) -> Iterator[Message]:
-    """The ICMP errors that a host of the session sent about packets of it; `detail` is the port to which these went.
+    """The ICMP errors that a host of the session sent about its packets; `detail` is the destination port of the
+    packet.
 
     Raises OSError.
     """
@@ -48,7 +49,7 @@ def icmp_errors(columns: Columns, session: Session) -> Iterator[Message]:
 
 
 def _name(protocol: int, kind: int, code: int) -> str:
-    """The name of an error; "" of other messages."""
+    """The name of an ICMP error; "" for other ICMP messages."""
     if (protocol, kind) == (ICMP, 3):
         return f"ICMP {_UNREACHABLE.get(code, 'unreachable')}"
     if (protocol, kind) == (ICMPV6, 1):

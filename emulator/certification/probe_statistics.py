@@ -32,7 +32,7 @@ class Count:
 
 
 def first_copies(result: ProbeResult) -> Numbers:
-    """Return the places, among all copies, of each delivered probe's first, in the order of their arrival."""
+    """Return the indices, among all copies, of the first copy of each delivered probe, in order of arrival."""
     return np.sort(np.unique(result.copy_number, return_index=True)[1])
 
 
@@ -64,13 +64,14 @@ def lost(result: ProbeResult) -> Count:
 
 
 def lost_apart(result: ProbeResult, apart: int) -> Count:
-    """Return how many of each `apart`-th probe never arrived."""
+    """Return how many probes never arrived, of every `apart`-th probe."""
     chosen = np.arange(0, len(result.lengths_bytes), apart)
     return Count(int(np.isin(chosen, lost_packets(result)).sum()), len(chosen))
 
 
 def damaged(result: ProbeResult) -> Count:
-    """Return how many of the probes that arrived were damaged: copies of one may share their damage."""
+    """Return how many of the probes that arrived were damaged. Probes are counted, not copies: copies of a probe may
+    have the same damage."""
     flipped_bits = result.flipped_bits[first_copies(result)]
     return Count(int((flipped_bits > 0).sum()), len(flipped_bits))
 
@@ -112,7 +113,7 @@ def hit_bits(result: ProbeResult) -> Numbers:
 
 
 def loss_bursts(result: ProbeResult) -> Numbers:
-    """Return the lengths of the runs of lost probes, without one that may have gone on after the last probe."""
+    """Return the lengths of the runs of lost probes, without a run that may have continued after the last probe."""
     arrived = np.zeros(len(result.lengths_bytes), bool)
     arrived[result.copy_number] = True
     edges = np.flatnonzero(np.diff(np.concatenate(([True], arrived)).astype(np.int8)))

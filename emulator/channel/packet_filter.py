@@ -26,11 +26,11 @@ _VERSION = re.compile(r"v?\d+$")
 _INDEX = re.compile(r"\b(udp|tcp)\s*\[")
 _NUMBERS = {"udp": 17, "tcp": 6}
 _LIBRARIES = ("libpcap.so.0.8", "libpcap.so.1")
-"""Debian's name, and the name elsewhere."""
+"""The names of the library: Debian's, and the usual one."""
 _ETHERNET, _LONGEST_FRAME, _NO_NETMASK = 1, 65_535, 0xFFFF_FFFF
 _INSTRUCTION_BYTES = 8
 _MOST_INSTRUCTIONS = 4096
-"""BPF_MAXINSNS: the kernel takes no longer program."""
+"""BPF_MAXINSNS: the kernel accepts no longer program."""
 
 
 def named_classes() -> dict[str, tuple[str, str]]:
@@ -54,7 +54,7 @@ def classes_of(protocol: str) -> list[str]:
 
 
 def expression_of(packet: str) -> str:
-    """The expression of pcap-filter(7) for a named class, `any` (""), or what is one already.
+    """The expression of pcap-filter(7) for a named class; "" for `any`; an expression is returned unchanged.
 
     Raises Invalid if there is no class of that name.
     """
@@ -87,8 +87,8 @@ def over_both_versions(expression: str) -> str:
 
 
 def compiled(packet: str, scope: str = "") -> bytes:
-    """The classic BPF program (struct sock_filter, 8 bytes an instruction) for Ethernet frames of a class; of those,
-    only the packets that the expression `scope` passes. Raises Invalid with libpcap's words.
+    """The classic BPF program (struct sock_filter, 8 bytes per instruction) that passes Ethernet frames of a class, if
+    the expression `scope` passes them too. Raises Invalid with libpcap's message.
     """
     expression = expression_of(packet)
     if len(expression) > LONGEST_EXPRESSION:
@@ -155,7 +155,7 @@ _PASS_NONE = struct.pack("=HBBI", 0x06, 0, 0, 0)  # BPF_RET | BPF_K: 0
 
 @lru_cache(maxsize=256)
 def _compiled(expression: str, packet: str) -> bytes:
-    """The program of an expression, which is that of a user's `packet`. Raises Invalid."""
+    """The program of an expression; `packet` is the expression or class as the user wrote it. Raises Invalid."""
     library = _library()
     handle = library.pcap_open_dead(_ETHERNET, _LONGEST_FRAME)
     program = _Program()

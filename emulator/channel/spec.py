@@ -29,13 +29,13 @@ MOST_LISTED = 1_000_000
 """Values of jitter tables and listed errors in all steps together; a step repeats lists that it does not replace."""
 LONGEST_SCOPE = 4000
 MOST_MISTAKES = 100
-"""The most mistakes that an error lists: a request of 16 MiB can contain hundreds of thousands."""
+"""The largest number of mistakes in an error: a request of 16 MiB can contain hundreds of thousands."""
 ETHERNET_MTU_BYTES = 1500
 """The MTU of Ethernet without jumbo frames, which every test path supports."""
 
 
 class Step(Value):
-    """The links from a moment on, which counts from the start of the timeline."""
+    """The links from a time on, which is counted from the start of the timeline."""
 
     at_ns: Annotated[Moment, as_written("at")]
     forward: LinkSpec
@@ -43,7 +43,7 @@ class Step(Value):
 
 
 class Timeline(Value):
-    """How a channel changes: its last step stays, or the timeline starts again after `loop_after_ns`."""
+    """How a channel changes over time. The last step stays, unless the timeline starts again after `loop_after_ns`."""
 
     steps: Annotated[tuple[Step, ...], BeforeValidator(parse_list), Field(min_length=1, max_length=MOST_STEPS)]
     loop_after_ns: Annotated[Moment | None, as_written("loop_after")] = None
@@ -170,10 +170,10 @@ class ChannelSpec(Value):
 
     @classmethod
     def from_wire(cls, wire: object) -> Self:
-        """Return the channel of its written form.
+        """Return the channel that has this written form.
 
-        `both` gives what the two directions share. A step of a timeline gives what changes with it; "none" takes
-        something away, as does "unlimited" a rate. Raises InvalidChannel with a mistake for every key that is wrong.
+        `both` has the values of both directions. A step of a timeline has the values that change; "none" removes a
+        value, and "unlimited" removes a rate. Raises InvalidChannel with a mistake for every key that is wrong.
         """
         try:
             return cls.model_validate(wire, context=FORM, by_alias=True, by_name=False)

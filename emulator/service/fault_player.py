@@ -1,7 +1,7 @@
-"""Carries out the aimed faults of a channel: takes the packets that the kernel's rules have hit, and lets each be lost,
-sends it later, several times, or changed.
+"""Carries out the aimed faults of a channel: takes the packets that the kernel's rules have hit, and drops each of
+them, or sends it later, several times, or changed.
 
-Packets that are sent go the way of all others from the fault on: through the link's errors and its delay.
+Packets that are sent then pass the rest of the link like all others: its errors and its delay.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_HITS = 10_000
 """Hits that are kept one by one; later ones are counted."""
 _BUSY_NS = 100_000
 HEAD_BYTES = 128
-"""How much of a frame is kept with its hit, so that it can be found in a capture."""
+"""The number of bytes of a frame that are kept with its hit, so that it can be found in a capture."""
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,8 @@ class _Rules:
 
 
 def rules_of(faults: Sequence[Fault], classes: Mapping[str, Sequence[str]] = MappingProxyType({})) -> dict[str, _Rules]:
-    """The rules by direction; `classes` are those that a direction has already, in the order of their numbers."""
+    """The rules by direction. `classes` are the classes of packets that a direction already has, in the order of their
+    numbers."""
     rules = {direction: _Rules([*classes.get(direction, ())], [], []) for direction in DIRECTIONS}
     for number, fault in enumerate(faults):
         rules[fault.direction].add(fault.packet, fault.occurrences, _Purpose(number, "hit"), fault.probability)

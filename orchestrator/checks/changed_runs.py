@@ -1,9 +1,9 @@
-"""Runs with changes of a recorded run: where their losses are aimed, when their waits end at once, and whether that had
-the effect that was meant.
+"""A recorded run with changes: where its losses are aimed, which waits are skipped, and whether the changes had an
+effect.
 
 A change renumbers the packets after it, because a packet that arrives is not sent again, and it moves the waits after
 it. The remaining losses are therefore aimed at the same packets as before, by content, and each wait is skipped before
-the same message as before. Where they are in a run with changes is known only after it: then the aim is corrected.
+the same message as before. Their positions in the changed run are known only after the run: then the aim is corrected.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from owlt.orchestrator.run.analysis import case_of_run, links_of
 from owlt.results.waits import TimedWait
 
 _EARLIER_NS, _LATER_NS = 1000, 1000
-"""How long before and after the beginning of a wait its window begins and ends: clocks have a resolution of 256 ns."""
+"""Margins of the window around the start of a wait: clocks have a resolution of 256 ns."""
 _SAME_TIMER = 0.5
-"""A wait is for the same timer as a recorded one if it is at least this share of it: a timer may follow from delays
-that were measured, which are others in a run with changes."""
+"""A wait is for the same timer as a recorded wait if it has at least this share of its length: a timer may depend on
+measured delays, which differ in a run with changes."""
 
 
 class Skip(NamedTuple):
-    """The next wait of a host ends at once if it begins then, in ns from the launch."""
+    """A wait of a host that ends immediately: the one that begins at `begin_ns`, counted from the launch."""
 
     host: Role
     begin_ns: int
@@ -62,7 +62,7 @@ class Skip(NamedTuple):
 
 @dataclass(frozen=True)
 class Aim:
-    """Where the losses that are not removed are aimed, and which waits end at once."""
+    """Where the remaining losses are aimed, and which waits are skipped."""
 
     places: Mapping[Loss, Place]
     skips: tuple[Skip, ...] = ()
@@ -70,10 +70,10 @@ class Aim:
 
 @dataclass(frozen=True)
 class Effect:
-    """What the changes of a run had for an effect.
+    """The effect that the changes had in a run.
 
-    `waits` were to end at once and did not; `losses` were to be removed and were lost again. `correct` is the aim with
-    which the remaining losses, and the waits of this run, are hit.
+    `waits` should have been skipped and were not; `losses` should have been removed, but their packets were lost again.
+    `correct` is the aim that hits the remaining losses and the waits as they are in this run.
     """
 
     correct: Aim
@@ -82,7 +82,7 @@ class Effect:
 
     @property
     def problem(self) -> str:
-        """Why the run is not one with the changes, in words; "" if it is."""
+        """Which change had no effect in the run, in words; "" if all changes had their effect."""
         return "; ".join(
             [
                 *(f"the packet {loss.text} was lost in this run too" for loss in self.losses[:1]),
@@ -96,9 +96,11 @@ class Effect:
 
 
 def expected_aim(base: Base, changes: Changes) -> Aim:
-    """Where the losses that remain are expected: the data of those that are removed are not sent again, so that the
-    packets behind have lower numbers. Losses among data that are not sent are left out. Waits are expected earlier by
-    the lengths of those that end at once before them."""
+    """Where the remaining losses and the waits are expected.
+
+    The data of removed losses are not sent again, so later packets have lower numbers; losses of such repeated data are
+    left out. Waits are expected earlier, by the lengths of the skipped waits before them.
+    """
     removed = removed_by(changes)
     arrived = {
         loss.identity[:2]: loss.identity.occurrence
@@ -123,7 +125,8 @@ def _before(place: Place, others: Collection[Place]) -> int:
 
 
 def _skips(waits: Iterable[TimedWait], launched_ns: int) -> tuple[Skip, ...]:
-    """The skips of waits of a run in which none of them ended at once: those that end before one take no time then."""
+    """The skips of waits that were recorded at their full length: each begins earlier by the waits skipped before
+    it."""
     ordered = sorted(set(waits), key=lambda wait: wait.begin_ns)
     return tuple(
         Skip(
@@ -137,13 +140,13 @@ def _skips(waits: Iterable[TimedWait], launched_ns: int) -> tuple[Skip, ...]:
 
 
 def effect_of(base: Base, changes: Changes, aim: Aim, directory: Path) -> Effect:
-    """What the changes had for an effect in the run in a directory, which had this aim. Raises OwltError, OSError."""
+    """The effect of the changes in the run in a directory, which had this aim. Raises OwltError, OSError."""
     rungs, case = _inspected(directory)
     return effect_in(base, changes, aim, rungs, case)
 
 
 def effect_in(base: Base, changes: Changes, aim: Aim, rungs: Sequence[Rung], case: Case) -> Effect:
-    """What the changes had for an effect in a run with these messages, which had this aim."""
+    """The effect of the changes in a run with these messages, which had this aim."""
     removed = removed_by(changes)
     at = {packet.identity: place for place, packet in packets_on_link(rungs).items()}
     left = _waits_left(base, changes, tuple(ended_waits(rungs, case)))
@@ -161,8 +164,8 @@ def _inspected(directory: Path) -> tuple[Sequence[Rung], Case]:
 
 
 def _lost_again(base: Base, removed: Iterable[Loss], rungs: Sequence[Rung]) -> tuple[Loss, ...]:
-    """The losses that were to be removed whose packets were lost in this run, or were dropped more often than in the
-    recorded one."""
+    """The losses that should have been removed, but whose packets were lost in this run, or were dropped by a queue or
+    an MTU more often than in the recorded run."""
     lost = {packet.identity for packet in packets_on_link(rungs).values() if is_lost(rungs[packet.rung])}
     dropped = dropped_on_link(rungs)
     return tuple(
@@ -173,8 +176,11 @@ def _lost_again(base: Base, removed: Iterable[Loss], rungs: Sequence[Rung]) -> t
 
 
 def _waits_left(base: Base, changes: Changes, ended: Sequence[EndedWait]) -> tuple[TimedWait, ...]:
-    """The waits of a run that were to end at once: as many of those for the same timers before the same messages as
-    there are more than the recorded run has in addition to the ones that were to be skipped."""
+    """The waits of a run that should have been skipped.
+
+    Of the waits for the same timers before the same messages, these are as many as the run has more than the recorded
+    run has without the waits to skip.
+    """
     left: dict[TimedWait, None] = {}
     for change in changes:
         recorded = _for_timers_of(change, base.ended)
@@ -185,7 +191,7 @@ def _waits_left(base: Base, changes: Changes, ended: Sequence[EndedWait]) -> tup
 
 
 def _most_alike(found: Iterable[TimedWait], skipped: Sequence[TimedWait], most: int) -> list[TimedWait]:
-    """Of the waits that were found, those whose lengths are closest to that of one to be skipped."""
+    """The `most` waits whose lengths are closest to that of a wait to skip."""
 
     def difference_ns(wait: TimedWait) -> int:
         return min(abs(wait.length_ns - each.length_ns) for each in skipped)
@@ -194,7 +200,7 @@ def _most_alike(found: Iterable[TimedWait], skipped: Sequence[TimedWait], most: 
 
 
 def _for_timers_of(change: Change, ended: Iterable[EndedWait]) -> list[TimedWait]:
-    """The waits for the timers that a change skips, in their order."""
+    """The waits for the timers that a change skips, in order of time."""
     waits = {each.wait for each in ended if each.message == change.message}
     return sorted(
         (each for each in waits if any(_is_same_timer(each, skipped) for skipped in change.waits)),
@@ -208,8 +214,8 @@ def _is_same_timer(wait: TimedWait, recorded: TimedWait) -> bool:
 
 
 def _corrected(skips: Sequence[Skip], left: Sequence[TimedWait], launched_ns: int) -> tuple[Skip, ...]:
-    """The skips of a run, in which some waits are left that were to end at once: those before the first of these stay,
-    those of the others are aimed at what is left."""
+    """The skips for the next attempt, after a run in which some waits were not skipped: earlier skips are kept, and the
+    others are aimed at the waits that are left."""
     if not left:
         return tuple(skips)
     missed = _skips(left, launched_ns)
@@ -218,9 +224,9 @@ def _corrected(skips: Sequence[Skip], left: Sequence[TimedWait], launched_ns: in
 
 
 def channel_with(base: Base, changes: Changes, aim: Aim) -> ChannelSpec:
-    """The channel of the run with some changes, whose losses are aimed at some places.
+    """The channel of the run with these changes, with the remaining losses as aimed faults.
 
-    Raises OwltError if these are too many.
+    Raises OwltError if there are more losses than aimed faults can have.
     """
     channel = base.channel
     for change in changes:
@@ -232,7 +238,7 @@ def channel_with(base: Base, changes: Changes, aim: Aim) -> ChannelSpec:
 
 
 def _changed(change: Change, direction: str, link: LinkSpec) -> LinkSpec:
-    """The link of a direction with what a change makes of it."""
+    """The link of a direction after a change."""
     if change.direction != direction:
         return link
     if change.kind == "delay":
@@ -247,8 +253,10 @@ def _window(skip: Skip) -> SkippedWaits:
 
 
 def plan_of(base: Base, variants: Sequence[tuple[Changes, Aim]]) -> Plan:
-    """The plan of the run once with each set of changes, with the run's own seed and names of the same length: programs
-    see them in paths. What the implementation is given of the channel is what it was given. Raises OwltError.
+    """The plan that performs the run once with each set of changes. Raises OwltError.
+
+    All runs have the seed of the recorded run, and names of the same length, because programs see the names in paths.
+    The implementation gets the same advertised values as in the recorded run.
     """
     runs, channels, names = [], {}, []
     for number, (changes, aim) in enumerate(variants):

@@ -1,9 +1,9 @@
 """The costs of the causes of a session's time: the run is performed again with one change, and the difference in time
 is the cost (`owlt.orchestrator.checks.counterfactuals`).
 
-Of several losses with one cost, the fewest that still have it are searched. Then the changes that save most are
-combined to find the smallest set that explains the time that can be explained. There are no costs if the run without a
-change does not take the time of the recorded run; and a run in which a change had no effect shows no cost.
+If several losses have a common cost, the fewest of them with that cost are searched. Then the changes that save most
+are combined to find the smallest set that explains the time that can be explained. No costs are known if the run
+without a change does not take the time of the recorded run; a run in which a change had no effect shows no cost.
 """
 
 from __future__ import annotations
@@ -39,35 +39,34 @@ from owlt.orchestrator.planning.plan import Plan
 from owlt.results.recorded_runs import run_directory
 
 MOST_LEAST = 5
-"""The most changes that are put together to the least set."""
+"""The largest number of changes in the smallest set that explains the time."""
 MOST_PAIRS = 3
 """The most pairs of losses that are removed together because they cost the same."""
 MOST_ATTEMPTS = 4
-"""How often a run is performed until its losses hit the packets that they are meant for, and its waits are skipped."""
+"""How often a run is performed at most until its losses hit the intended packets and its waits are skipped."""
 MOST_SUBSETS = 48
-"""The most subsets of losses that are tried to find the fewest that have the cost of a cause: each takes a run."""
+"""The most subsets of losses, each a run, that are tried to find the fewest losses with the cost of a cause."""
 SAME_S, SAME_SHARE = 1e-3, 1e-4
 """The run without a change takes the time of the recorded one if it differs by less than one of these."""
 EXPLAINED = 0.99
-"""The share of the time that all changes explain that the least set explains."""
+"""The smallest set explains at least this share of the time that all changes explain."""
 HARMLESS_RTTS, ROUND_RTTS = 0.01, 0.5
 """A loss that costs at most the first is harmless; what costs at least the second takes a round."""
 
 
 Needed = Literal["all", "some", "unknown"]
-"""Which of several losses have to be removed to save what they cost together: all, some of them alone, or that was not
-found with `MOST_SUBSETS` runs, so that the cost is known of the set only."""
+"""Which of several losses have to be removed to save their common cost: all, or only some; "unknown" if `MOST_SUBSETS`
+runs did not decide this, so that only the cost of the whole set is known."""
 
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """A run with some changes: its times, and how much longer it takes from the launch to the last packet, and to the
-    delivery, without the changes.
+    """A run with some changes: its times, and the time that the changes save.
 
-    `delivery_cost_s` is None if a file was not delivered. `displaced` losses hit other packets than in the recorded
-    run, or none, although those that they hit there are sent. `run` is its directory. `problem` says which change had
-    no effect, so that the costs are not those of the changes; "" if all had. `needed` is of several losses that are
-    removed; None otherwise.
+    `cost_s` is the saved time from the launch to the last packet, and `delivery_cost_s` to the delivery; None if a file
+    was not delivered. `displaced` is the number of losses that did not hit the same packets as in the recorded run,
+    although these packets were sent. `run` is its directory. `problem` says which change had no effect, so that the
+    costs are not those of the changes; "" if all had an effect. `needed` is None unless several losses are removed.
     """
 
     changes: Changes
@@ -99,8 +98,8 @@ class Counterfactual:
 class Interaction:
     """Losses whose costs do not add up.
 
-    `is_shared`: to remove one of them saves nothing, because the others have the same effect; to remove all saves
-    `cost_s`. Otherwise each is harmless without the others: to remove one of them saves as much as to remove all.
+    `is_shared`: removing one of them saves nothing, because the others have the same effect; removing all of them saves
+    `cost_s`. Otherwise each is harmless without the others: removing one of them saves as much as removing all.
     """
 
     is_shared: bool
@@ -110,11 +109,12 @@ class Interaction:
 
 @dataclass(frozen=True)
 class Costs:
-    """What the things that can be changed cost in a session, the largest cost first.
+    """The cost of everything that can be changed in a session, the largest cost first.
 
-    `problem` says why nothing is known. `least` are the fewest changes that explain the time that losses and advertised
-    values explain, and `least_cost_s` is what they cost together. `above_bound_s` is how much longer the session takes
-    than the transmission of the file and one way there and back; None if that is not known. `runs` were performed.
+    `problem` says why no costs are known. `least` are the fewest changes that explain the time that losses and
+    advertised values explain, and `least_cost_s` is their common cost. `above_bound_s` is how much longer the session
+    takes than the transmission of the file and one round trip; None if that is not known. `runs` is the number of runs
+    that were performed.
     """
 
     problem: str = ""
@@ -132,7 +132,7 @@ Perform = Callable[[Plan, str], Path]
 
 
 def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform: Perform) -> Costs:
-    """What the losses that the causes name cost, and what the channel and the advertised values cost.
+    """The costs of the losses that the causes name, of the channel and of the advertised values.
 
     `directory` is that of the run, `path` its critical path and `causes` those of the path. Raises OwltError if a run
     cannot be performed, OSError.
@@ -188,8 +188,8 @@ def with_needed(
 def _needed_losses(
     trials: Trials, base: Base, sets: Sequence[tuple[Loss, ...]], harmless_s: float
 ) -> dict[tuple[Loss, ...], Needed]:
-    """Which losses of these sets are needed for what they cost, those of the largest cost first; the runs for that are
-    in `trials`. Raises OwltError, OSError."""
+    """Which losses of each set have to be removed to save its cost, the sets with the largest cost first; the runs are
+    added to `trials`. Raises OwltError, OSError."""
     costs_s = {losses: trials.cost_s((without_losses(base, losses),)) for losses in sets if len(losses) > 1}
     needed: dict[tuple[Loss, ...], Needed] = {}
     left = MOST_SUBSETS
@@ -232,7 +232,7 @@ def needed_of(
 
 @dataclass(frozen=True)
 class _Trial:
-    """A run with changes: its aim and what effect that had, its times and its directory."""
+    """A run with changes: its aim, the effect of the changes, its times and its directory."""
 
     aim: Aim
     effect: Effect
@@ -244,8 +244,8 @@ Key = tuple[tuple[Loss, ...], frozenset[Change]]
 
 
 class Trials:
-    """The runs with changes of a recorded run: each is performed once, however its changes were put together, and again
-    while its losses hit other packets or its waits are not skipped."""
+    """The runs with changes of a recorded run. Each set of changes is performed once, and again as long as its losses
+    hit other packets or its waits are not skipped."""
 
     def __init__(self, base: Base, perform: Perform) -> None:
         self._base, self._perform = base, perform
@@ -254,8 +254,8 @@ class Trials:
         self.runs = 0
 
     def perform(self, sets: Sequence[Changes]) -> list[Counterfactual]:
-        """Perform these sets of changes, and return all that were performed until now; none if the run without a change
-        differs from the recorded one. Raises OwltError, OSError."""
+        """Perform these sets of changes, and return all runs so far; an empty list if the run without a change differs
+        from the recorded one. Raises OwltError, OSError."""
         new = {_key(changes): changes for changes in reversed(sets) if _key(changes) not in self._trials}
         self._changes |= new
         due = {key: expected_aim(self._base, changes) for key, changes in reversed(new.items())}
@@ -270,7 +270,7 @@ class Trials:
         return [self._counterfactual(key) for key in self._trials if self._changes[key]]
 
     def cost_s(self, changes: Changes) -> float:
-        """What changes that were performed cost; minus infinity if their run shows no cost."""
+        """The cost of changes that were performed; minus infinity if their run shows no cost."""
         found = [self._counterfactual(key) for key in [_key(changes)] if key in self._trials]
         return max((each.cost_s for each in conclusive(found, self.base_times)), default=-inf)
 
@@ -294,7 +294,7 @@ class Trials:
         return ""
 
     def _batch(self, due: dict[Key, Aim]) -> dict[Key, _Trial]:
-        """Perform the run with each set of changes; other advertised values are a plan of their own."""
+        """Perform the run with each set of changes; runs with other advertised values are in a separate plan."""
         tried: dict[Key, _Trial] = {}
         for is_advertised in (False, True):
             own = {key: aim for key, aim in due.items() if _is_advertised(self._changes[key]) == is_advertised}
@@ -326,7 +326,7 @@ class Trials:
 
 
 def _key(changes: Changes) -> Key:
-    """What changes change: equal for changes that remove the same losses."""
+    """An identifier of a set of changes, equal for sets that remove the same losses."""
     return removed_by(changes), frozenset(change for change in changes if not change.losses)
 
 
@@ -341,15 +341,15 @@ def _is_same(before: float | None, after: float | None) -> bool:
 
 
 def conclusive(found: Sequence[Counterfactual], base: Times) -> list[Counterfactual]:
-    """Those that show what their changes cost: all changes had an effect, and the file was delivered, unless it is not
-    delivered without a change either. A transfer that gives up is short, and saves nothing."""
+    """The runs that show the cost of their changes: all changes had an effect, and the file was delivered, unless it is
+    not delivered without a change either. A transfer that gives up is short, but saves nothing."""
     effective = [each for each in found if not each.problem]
     return [each for each in effective if base.delivered_s is None or each.times.delivered_s is not None]
 
 
 def greedy_order(found: Sequence[Counterfactual], harmless_s: float) -> Changes:
-    """The changes in the order in which they are put together: of those that remove losses, end waits or change
-    advertised values, the largest cost first, and of about equal ones that with the fewest losses."""
+    """The changes in the order in which they are combined: those that remove losses, skip waits or change advertised
+    values, the largest cost first; of about equal costs, the change with the fewest losses first."""
     costly = [each for each in found if each.is_of_transfer and each.cost_s > harmless_s]
     costly = [each for each in costly if not _is_sum(each, costly)]
     costly.sort(key=lambda each: (-round(each.cost_s / harmless_s) if harmless_s else -each.cost_s, _rank(each)))
@@ -362,8 +362,8 @@ def greedy_order(found: Sequence[Counterfactual], harmless_s: float) -> Changes:
 
 
 def without_useless(order: Changes, cost_s: Callable[[Changes], float], harmless_s: float) -> Changes:
-    """The ordered changes without those that are known to save nothing behind the ones before them, such as the timer
-    that waits for a packet that then arrives. `cost_s` is minus infinity if it is not known."""
+    """The ordered changes without those that save nothing in addition to the changes before them, such as the timer
+    that waits for a packet that now arrives. A change is kept if its cost is not known (minus infinity)."""
     kept: Changes = ()
     before_s = 0.0
     for count, change in enumerate(order, start=1):
@@ -389,12 +389,12 @@ def is_larger_than_needed(each: Counterfactual, others: Sequence[Counterfactual]
 
 
 def _rank(each: Counterfactual) -> tuple[bool, int]:
-    """The place among changes of equal costs: a loss before the timer that waits for it, few losses before many."""
+    """The rank among changes of equal costs: a loss before the timer that waits for it, few losses before many."""
     return not each.losses, len(each.losses)
 
 
 def _is_sum(whole: Counterfactual, others: Sequence[Counterfactual]) -> bool:
-    """Whether smaller sets of the losses that are removed cost nearly as much one by one."""
+    """Whether the costs of disjoint smaller sets of its losses add up to nearly its cost."""
     left, sum_s = set(whole.losses), 0.0
     for part in sorted(others, key=lambda each: -each.cost_s):
         if part.losses and left.issuperset(part.losses) and len(part.losses) < len(whole.losses):
@@ -404,7 +404,7 @@ def _is_sum(whole: Counterfactual, others: Sequence[Counterfactual]) -> bool:
 
 
 def _alike(found: Sequence[Counterfactual], harmless_s: float) -> list[Changes]:
-    """Pairs of single losses that cost about the same: it may be the same time."""
+    """Pairs of single losses that cost about the same: both may cost the same time."""
     singles = [each for each in found if len(each.losses) == 1 and each.cost_s > harmless_s]
     pairs: list[Changes] = [
         (*one.changes, *other.changes)
@@ -415,8 +415,8 @@ def _alike(found: Sequence[Counterfactual], harmless_s: float) -> list[Changes]:
 
 
 def least_of(found: Sequence[Counterfactual], order: Changes) -> Counterfactual | None:
-    """The fewest of the ordered changes that explain nearly all that changes of the transfer explain; None if these
-    explain nothing."""
+    """The fewest of the ordered changes that explain nearly all of the time that changes of the transfer explain; None
+    if they explain nothing."""
     by_key = {_key(each.changes): each for each in found if each.is_of_transfer}
     most_s = max((each.cost_s for each in by_key.values()), default=0.0)
     for count in range(1, len(order) + 1):

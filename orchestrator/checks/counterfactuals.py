@@ -1,7 +1,7 @@
 """What can be changed in a recorded run: its losses, the waits of its programs, its links and the advertised values.
 
 On the clock exact, a run is a function of its seed and its channel. It is repeated over a channel without random
-effects, whose losses are aimed at the packets that were lost. A loss that is removed is not aimed at.
+effects; aimed faults drop the packets that were lost in the recorded run, except those whose loss is removed.
 `owlt.orchestrator.checks.changed_runs` has the runs with changes; `owlt.orchestrator.checks.costs` performs them.
 """
 
@@ -35,10 +35,10 @@ from owlt.results.recorded_runs import results_root
 from owlt.results.waits import DIGITS, TimedWait
 
 Kind = Literal["losses", "delay", "rate", "advertised", "timer"]
-"""What is changed: losses are removed, a delay is halved, a rate is unlimited, the implementation gets the channel's
-own rate and delay, or waits for a timer end at once."""
+"""The kinds of changes: losses are removed, a delay is halved, a rate is unlimited, the implementation gets the
+channel's own rate and delay, or waits for a timer are skipped."""
 FEW_LOSSES = 4
-"""So many losses of one cause are also removed one by one."""
+"""Up to this number, the losses of a cause are also removed one by one."""
 MOST_SINGLE = 8
 """The most losses that are removed one by one."""
 MOST_SETS = 40
@@ -48,7 +48,7 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 _NAMED = 3
 """The most losses of a change that are named one by one."""
 MOST_WAITS = 64
-"""The most waits that end at once in a run (`SkippedWaits`)."""
+"""The most waits that are skipped in a run (`SkippedWaits`)."""
 
 
 Content = tuple[tuple[int, int], ...] | str
@@ -57,7 +57,8 @@ Which = tuple[Direction, Content]
 
 
 class Identity(NamedTuple):
-    """Which packet it is, whatever its number: its content, and how many such packets its host had sent with it."""
+    """Identifies a packet without its number: its content, and its occurrence among its host's packets with this
+    content."""
 
     direction: Direction
     content: Content
@@ -88,8 +89,8 @@ class Loss:
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is changed in a run: these losses are removed, these waits, each before such a message, end at
-    once, or the link of a direction or the advertised values are other ones."""
+    """One change of a run: it removes `losses`, skips `waits` before a `message`, or changes the link of a direction or
+    the advertised values."""
 
     kind: Kind
     text: str
@@ -105,8 +106,8 @@ Changes = tuple[Change, ...]
 
 @dataclass(frozen=True)
 class Times:
-    """From the launch of a run until the receiver had the file, None: never, and until its last packet; and from its
-    first packet to its last."""
+    """Times of a run: from the launch to the delivery of the file (None: not delivered), from the launch to the last
+    packet, and from the first packet to the last."""
 
     delivered_s: float | None
     ended_s: float
@@ -262,8 +263,8 @@ def _delivered_s(record: RunRecord) -> float | None:
 
 
 def changes_of(base: Base, causes: Sequence[Cause]) -> list[Change]:
-    """The changes to try one by one: the losses that a cause names, together and, if they are few, alone; all others;
-    then the timers of causes, and those of the channel and of the advertised values."""
+    """The changes to try one by one: the losses that a cause names, together and, if they are few, alone; all other
+    losses; then the timers of causes, the channel, and the advertised values."""
     sets = losses_of_causes(base, causes)
     singles = list(dict.fromkeys((loss,) for each in sets if len(each) <= FEW_LOSSES for loss in each))[:MOST_SINGLE]
     others = [tuple(loss for loss in base.losses if loss not in each) for each in sets if each]

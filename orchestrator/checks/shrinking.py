@@ -132,7 +132,7 @@ def first_sets(search: Search[Hit]) -> list[Hits]:
 
 
 def result_of(search: Search[Hit], has_effect: Callable[[Sequence[Hits]], Sequence[bool]]) -> Hits:
-    """What a search finds if `has_effect` tells which of the sets that it tries have the effect."""
+    """The result of a search; `has_effect` decides for each set that it tries whether it has the effect."""
     try:
         sets = next(search)
         while True:
@@ -144,7 +144,7 @@ def result_of(search: Search[Hit], has_effect: Callable[[Sequence[Hits]], Sequen
 
 @dataclass(frozen=True)
 class Fewest(Generic[T]):
-    """The losses that are left, whether none of them can be left out, and how many sets were tried."""
+    """The losses that are left, whether all of them are needed, and the number of sets that were tried."""
 
     left: tuple[T, ...]
     is_least: bool
@@ -154,9 +154,11 @@ class Fewest(Generic[T]):
 def fewest(
     losses: tuple[T, ...], has_effect: Callable[[Sequence[tuple[T, ...]]], Sequence[bool]], most: int
 ) -> Fewest[T]:
-    """The fewest of losses, which together have an effect, that still have it, found with at most so many sets: those
-    without which the others have no effect, if these are enough, else as far as `shrink` gets. More losses are assumed
-    to have the effect of fewer."""
+    """The fewest losses that still have the effect of all of them, found with at most so many sets.
+
+    First each loss is left out alone; if the losses that are needed in this test have the effect together, they are the
+    result, else what `shrink` finds. A set is assumed to have the effect of each of its subsets.
+    """
     if len(losses) < 2:
         return Fewest(losses, True, 0)
     tried = 0
@@ -175,7 +177,7 @@ def fewest(
 def _shrunk(
     losses: tuple[T, ...], has_effect: Callable[[Sequence[tuple[T, ...]]], Sequence[bool]], most: int, tried: int
 ) -> Fewest[T]:
-    """What `shrink` finds before it would have tried more sets."""
+    """The result of `shrink`, ended early if it would try more than `most` sets."""
     search, left = shrink(losses), losses
     try:
         sets = next(search)

@@ -159,8 +159,8 @@ def _honesty(implementation: Implementation, record: RunRecord, directory: Path)
 
 
 def _unchecked_packets(directory: Path) -> tuple[int, int]:
-    """The sender's packets that arrived damaged and that the receiver accepts all the same: how many, and their payload
-    in bytes. (0, 0) without captures."""
+    """The sender's packets that arrived damaged but that the receiver accepts: their number, and their payload in
+    bytes. (0, 0) without captures."""
     try:
         _, case = case_of_run(directory)
         both = read_both(*(directory / capture for capture in CAPTURES))

@@ -39,7 +39,7 @@ INTERRUPTED = "it was interrupted"
 MOST_FAILED = 10
 """Number of failed transfers after which a life ends."""
 QUIET_TRANSFER_S, QUIET_DAY_S = 0.6, 0.2
-"""What a transfer of a small file and a day without one take on a core that has nothing else to do."""
+"""CPU time of a transfer of a small file, and of a day without a transfer, on an idle core."""
 HANGS_S = 300.0
 """How long the guest may be silent in wall time: it passes 49.7 days of idle time in ten seconds."""
 LINE_EVERY_S = 30.0
@@ -133,8 +133,8 @@ def soak(
 
 @dataclass(frozen=True)
 class _PartOfLife:
-    """The transfers of a life that are performed: `chosen` are their places in its plan, from 0; `transfer` says in
-    words what each of them transfers, and how often; with `restart`, both programs are started for each."""
+    """The part of a life to perform: `chosen` are the indices of its transfers in the plan, from 0; `transfer`
+    describes each of them and its interval in words; with `restart`, both programs are started for each transfer."""
 
     implementation: contract.Implementation
     plan: Plan
@@ -146,8 +146,8 @@ class _PartOfLife:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What was performed: the transfers, what is wrong with them, what grows on the hosts, the wall time, and why it
-    ended early ("": it did not)."""
+    """The outcome of a soak: the transfers, their findings, the growth on the hosts, the wall time, and why it ended
+    early ("": it did not)."""
 
     done: Sequence[Mapping[str, Any]]
     findings: Sequence[Finding]
@@ -162,7 +162,7 @@ class _Outcome:
 
 
 def _chosen(first: int, transfers: int | None, count: int) -> range:
-    """The places of the chosen transfers among so many. Raises OwltError."""
+    """The indices of the chosen transfers, out of `count`. Raises OwltError."""
     if first > count:
         raise OwltError(Mistake.of("--first", f"got {first}", f"at most {count}, the number of transfers"))
     return range(first - 1, min(count, first - 1 + transfers) if transfers else count)
@@ -206,7 +206,7 @@ def _kernel(plan: Plan) -> Kernel:
 
 
 def _task(part: _PartOfLife, kernel: Kernel) -> Task:
-    """The part of a life as a task."""
+    """The task of a guest that performs the part of a life."""
     from owlt.orchestrator.checks.soaking import session_numbers
     from owlt.orchestrator.own_version import own_version
     from owlt.orchestrator.rigs.provenance import provenance_of
@@ -238,7 +238,7 @@ def _task(part: _PartOfLife, kernel: Kernel) -> Task:
 
 
 def _announcement(part: _PartOfLife) -> list[str]:
-    """What is to be performed and what it costs on a quiet machine, in words."""
+    """The transfers to perform, and the expected wall time on a quiet machine, in words."""
     from owlt.orchestrator.checks.soaking import NS_PER_DAY
     from owlt.orchestrator.planning.estimate import duration_text
     from owlt.orchestrator.run.programs import serving_side

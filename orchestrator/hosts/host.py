@@ -1,7 +1,7 @@
 """A host of a rig: run a command, start a program, read and write files.
 
-`ssh_host` reaches one over SSH, `rigs.namespaces` one on this kernel; the one in memory, in `tests/memory`, is for
-tests.
+`ssh_host` has hosts that are reached over SSH, `rigs.namespaces` hosts on this kernel, and `tests/memory` a host in
+memory for tests.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from owlt.orchestrator.hosts.printable import BY_SIGNAL, end_of, how_ended, unst
 from owlt.orchestrator.hosts.program import LINE_CHARACTERS, Program, Session
 
 STATUS_FORMAT = "--printf=%f %d %s %b %B\\n"
-"""For stat(1): a line for each file, which `status_from_line` reads."""
+"""Format for stat(1): a line for each file, which `status_from_line` parses."""
 BLOCK_BYTES = 512
 """Unit of `os.stat_result.st_blocks`."""
 
 
 @dataclass(frozen=True)
 class FileStatus:
-    """`mode` as in inode(7); `stored_bytes` of a sparse file are fewer than its size."""
+    """The status of a file. `mode` is as in inode(7); a sparse file has fewer `stored_bytes` than its size."""
 
     mode: int
     device: int
@@ -122,7 +122,7 @@ class Host(Protocol):
         self.check(["mkdir", "-p", path])
 
     def remove(self, path: str) -> None:
-        """Remove a directory with all that is in it, if there is one."""
+        """Remove a directory with everything in it, if it exists."""
         self.run(["rm", "-rf", path])
 
     def make_run_directory(self, path: str, size_bytes: int) -> None:
@@ -130,7 +130,7 @@ class Host(Protocol):
         self.check(["sh", "-c", MAKE_RUN_DIRECTORY, "sh", path, str(size_bytes)])
 
     def remove_run_directory(self, path: str) -> None:
-        """Remove what there is of a run directory."""
+        """Remove a run directory, if it exists, even if it is incomplete."""
         self.run(["sh", "-c", REMOVE_RUN_DIRECTORY, "sh", path])
 
     def statuses(self, *paths: str) -> list[FileStatus] | None:
@@ -146,7 +146,7 @@ class Host(Protocol):
         return done.stdout.split()[0].decode() if done.exit_status == 0 else None
 
     def network_tables(self, *names: str) -> str:
-        """The text of these files of /proc/net, such as udp; one that does not exist is left out."""
+        """The text of these files of /proc/net, such as udp; missing files are left out."""
         return self.run(["cat", *(f"/proc/net/{name}" for name in names)]).stdout.decode(errors="replace")
 
     def start(
@@ -198,7 +198,7 @@ _STOPPED = r"cat /proc/[0-9]*/stat 2>/dev/null | sed -nE 's/^[0-9]+ \((.*)\) T [
 
 
 class SessionHost(Host):
-    """A host on which each command has a session of its own: input, output and an end."""
+    """A host on which each command has its own session: standard input, output and an exit status."""
 
     def _begin(self, command: Sequence[str]) -> Session:
         """Start a command without input. Raises HostError."""

@@ -1,4 +1,5 @@
-"""Mount namespaces (mount_namespaces(7)): calls in that of another process, mount(2), and commands in one of their own.
+"""Mount namespaces (mount_namespaces(7)): calls in the mount namespace of another process, mount(2), and commands in a
+mount namespace of their own.
 
 Python has setns(2) and unshare(2) since 3.12; it does not wrap mount(2).
 """
@@ -17,10 +18,10 @@ CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWNET = 0x40000000
 FLAGS = {"ro": 0x1, "nosuid": 0x2, "nodev": 0x4, "bind": 0x1000}
-"""The options that mount(2) takes as flags, of those that are used here."""
+"""Those of the options used here that mount(2) takes as flags."""
 MNT_DETACH = 2
 UMASK = 0o022
-"""The umask for files made there, instead of the caller's."""
+"""The umask for files that are created in the namespaces; it replaces the caller's umask."""
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -35,7 +36,7 @@ class Namespaces:
     """
 
     def __init__(self, pid: int) -> None:
-        """Raises OSError if there is no such process, or without CAP_SYS_ADMIN."""
+        """Raises OSError if the process does not exist, or if CAP_SYS_ADMIN is missing."""
         self._thread = ThreadPoolExecutor(1, f"namespaces-of-{pid}")
         try:
             self.call(_enter, pid)
@@ -44,7 +45,8 @@ class Namespaces:
             raise
 
     def call(self, work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs) -> Result:
-        """Call `work` there and return its result. Raises what it raises, or ConnectionError after `close`."""
+        """Call `work` in the namespaces and return its result. Raises what `work` raises; ConnectionError after
+        `close`."""
         try:
             future = self._thread.submit(work, *args, **named)
         except RuntimeError as problem:
@@ -77,7 +79,7 @@ def show_network(namespace: int) -> None:
 
 
 def _enter(pid: int) -> None:
-    """A thread can enter a mount namespace when it shares no working directory with others."""
+    """Enter the namespaces of a process: a thread can do this once it shares no working directory with others."""
     _require(_LIBC.unshare(CLONE_FS), "unshare")
     os.umask(UMASK)
     for name, kind in (("net", CLONE_NEWNET), ("uts", CLONE_NEWUTS), ("mnt", CLONE_NEWNS)):

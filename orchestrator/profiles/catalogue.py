@@ -1,6 +1,6 @@
-"""Implementations, channels and sweeps that come with owlt, found by name; or in a file of the user's, by its path.
+"""Finds implementations, channels and sweeps: those that come with owlt by name, a user's by the path of its file.
 
-`implementations_of` and `channels_of` find those of a sweep, each implementation with a variant for each combination of
+`implementations_of` and `channels_of` find those of a sweep. An implementation has a variant for each combination of
 parameters that the sweep varies: "norm" with parity_segments 0 and 8 has two, each with its own name, colour and box.
 A pair of two implementations that come with owlt has a name too: cfdp-to-cfdp-librecube.
 `resolve` leads from a sweep file to its plan, and collects every mistake.
@@ -323,7 +323,8 @@ def _naming_mistakes(
 
 
 def _chosen_mistakes(sweep: Sweep, implementations: Mapping[str, Implementation]) -> Iterator[Mistake]:
-    """A mistake for each parameter under `parameters` that an implementation does not have or that cannot be so."""
+    """A mistake for each parameter under `parameters` that an implementation does not have, and for each value that a
+    parameter cannot have."""
     for name, implementation in implementations.items():
         for parameter, written in sweep.parameters.get(name, {}).items():
             values = written if isinstance(written, list) else [written]
@@ -332,7 +333,7 @@ def _chosen_mistakes(sweep: Sweep, implementations: Mapping[str, Implementation]
 
 
 def _parameter_mistakes(implementation: Implementation, parameter: str, value: Parameter) -> Iterator[Mistake]:
-    """The mistakes in one value of a parameter, at no place yet."""
+    """The mistakes in one value of a parameter; the caller adds their place."""
     if not implementation.allows(parameter, value):
         choices = list(map(as_text, implementation.choices[parameter]))
         yield Mistake(got(value), f"one of {', '.join(choices)}", did_you_mean(as_text(value), choices, ""))
@@ -383,7 +384,7 @@ def channels_of(sweep: Sweep) -> dict[str, ChannelSpec]:
 
 
 LAB = {"rig": "lab", "clock": "real"}
-"""The values of a sweep on a lab rig; they override the sweep file."""
+"""Values that every sweep has on a lab rig; they override the sweep file."""
 
 
 def resolve(sweep_file: Path, in_lab: bool = False, host_captures: bool = False) -> Plan:

@@ -1,10 +1,10 @@
-"""Sources and packages of third-party implementations, pinned to those that were examined: hashes of ours.
+"""Sources and packages of third-party implementations, pinned to the versions that were examined, by hashes in owlt.
 
 A crate is compiled from the file whose hash was compared. go compares what it downloads with a sum, which is compared
 with the recipe's here. A driver's hashes are in its lock file, and cargo compares them itself. Jars are compared before
 anything can start them. pip compares wheels with the recipe's lock file; they are installed into a virtual environment
-of their own, which works at any path, because hosts see it at another. The index is that of the machine's pip
-configuration. Another version of a package than the lock's has the digest that this index states.
+of their own, which works at any path, because hosts see it at another path. The index is the one in the machine's pip
+configuration. A version other than that of the lock is compared with the digest that this index states.
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ class Copy:
 
 
 class _Server:
-    """A guest that has become a template: its kernel makes copies of it on request. Its copies end with it."""
+    """A guest that has become a template: its kernel makes copies of it on request. The copies end with the
+    template."""
 
     def __init__(self, console: Path) -> None:
         """`console` is the file that its console is written to."""
@@ -110,7 +111,8 @@ class _Server:
                 os.close(descriptor)
 
     def copied(self, seed: int, cpu: int, stdin: int, stdout: int, directory: Path) -> int:
-        """Have a copy made, with these for its console and its directory. Returns its process number."""
+        """Have a copy made that uses these file descriptors as its console, and this directory. Returns its process
+        number."""
         place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             with self._requests:
@@ -149,7 +151,7 @@ class _Server:
 
 
 class Template(_Server):
-    """A booted guest that has become a template, or will."""
+    """A guest that was booted to become a template."""
 
     def __init__(self, boot: Boot, directory: Path, program: Sequence[str], start: Start = start) -> None:
         """Boot a guest with this program, which calls `become_template`; its console is `console.log` in `directory`.
@@ -190,7 +192,7 @@ class Template(_Server):
 
 
 class CopiedTemplate(_Server):
-    """A copy of a template that has become a template itself, with what it has done since it was copied."""
+    """A copy of a template that has itself become a template, after it has performed a part of a run."""
 
     def __init__(self, template: Template, seed: int, cpu: int, directory: Path) -> None:
         """Copy a template; the console of the copy is `console.log` in `directory`.

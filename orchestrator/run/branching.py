@@ -1,8 +1,8 @@
-"""Runs that share their beginning: it is performed once, in a guest that becomes a template just after both programs
-were started; each of the runs continues in a copy, with its own faults.
+"""Runs that share their beginning: one guest starts both programs and then becomes a template; each run continues in a
+copy of this guest, with its own faults.
 
-Runs share it if they differ in nothing but which packets their aimed faults hit. The first packet leaves the queue, and
-is counted, only after the branch, so a run is the same as one that was performed whole.
+Runs share their beginning if they differ only in the packets that their aimed faults hit. The first packet leaves the
+queue, and is counted, only after the branch, so a run has the same packets as one that was performed from its start.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from owlt.orchestrator.run.programs import Intervention
 from owlt.orchestrator.run.state import RunResult
 
 BEGINNING = "shared-beginning"
-"""The id of the run that the others branch from, and the name of its channel."""
+"""The id of the shared run that the others branch from, and the name of its channel."""
 NEVER = 999_999_999_999_999
-"""A packet that no run has."""
+"""An occurrence that no run reaches."""
 _NO_HITS = [{"direction": direction, "occurrence": NEVER, "action": "drop"} for direction in DIRECTIONS]
 _SIMPLE_ACTIONS = {"delay", "duplicate"}
 BRANCH_AFTER_NS = 100_000
-"""How long after the start of the second program a run branches: a program that computes for free has sent its first
-packet by then, and a packet of 100 bytes takes 0.8 ms at 1 Mbit/s to leave the queue."""
+"""Time from the start of the second program to the branch. Computing takes no time on the exact clock, so the program
+has then sent its first packet, but the packet is still in the queue: 100 bytes at 1 Mbit/s take 0.8 ms."""
 
 
 def beginning_of(run: Run, sweep: Sweep) -> Run | None:
-    """The run that begins as this one, and whose faults hit nothing: equal for all runs that can share it. None if it
-    cannot be shared."""
+    """The shared run: it begins like this run, and its faults hit nothing. It is equal for all runs that can share it;
+    None if this run has to be performed from its start."""
     is_altered = sweep.restarts or sweep.skipped_waits or sweep.announce_outages or sweep.host_captures
     is_alone = sweep.clock != "exact" or sweep.rig != "virtual" or is_altered
     if is_alone or not all(map(_is_simple, run.faults)):
@@ -46,7 +46,8 @@ def beginning_of(run: Run, sweep: Sweep) -> Run | None:
 
 
 def _is_simple(fault: Mapping[str, Any]) -> bool:
-    """Whether a written fault is aimed at packets of any class, from the launch on, and needs no other packet."""
+    """Whether a fault, as in a plan, is aimed at packets of any class, from the launch on, and needs no other
+    packet."""
     action = fault["action"]
     return (
         fault.keys() <= {"direction", "packet", "occurrence", "action"}
@@ -56,16 +57,16 @@ def _is_simple(fault: Mapping[str, Any]) -> bool:
 
 
 class Branching:
-    """The run that is performed: at first the one that the others branch from; in each copy of the guest its own."""
+    """The run that a guest performs: first the shared run; after the branch, in each copy, the copy's own run."""
 
     def __init__(self, beginning: Run, own_run: Callable[[], Run]) -> None:
-        """`own_run` gives the run of a copy."""
+        """`own_run` returns the run that a copy performs."""
         self.run = beginning
         self.has_branched = False
         self._own_run = own_run
 
     def interventions(self, rig: Rig, result: RunResult) -> Iterable[Intervention]:
-        """The branch, if the second program was launched just now: programs start at multiples of START_STEP_NS."""
+        """The branch, right after the launch of the second program: programs start at multiples of START_STEP_NS."""
         now_ns = time.time_ns()
         wait_ns = START_STEP_NS - now_ns % START_STEP_NS + BRANCH_AFTER_NS
         return [

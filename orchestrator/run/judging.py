@@ -1,7 +1,7 @@
-"""The outcome of a session: the comparison of the receiver's file with the sender's decides, and nothing else.
+"""The outcome of a session: only the comparison of the received file with the sent file decides it.
 
-Without a file, for a duration, both sides have to end without an error, after that time; the receiver reports how many
-bytes it received.
+If data are sent for a duration instead of a file, both sides have to end without an error after that time, and the
+receiver reports the number of bytes that it received.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def judge(run: Run, setting: Setting, staged: Staged, watch: Program, result: Ru
 
 
 def judge_duration(run: Run, implementation: Implementation, result: RunResult, sides: Sides) -> None:
-    """Enter what the receiver reports; raises Ended if a side failed, ended early, or reports no data."""
+    """Record the number of bytes that the receiver reports; raises Ended if a side failed, ended early, or reports no
+    data."""
     complain_of_failures(sides)
     lasted_s = ((result.ended_at_ns or 0) - (result.started_at_ns or 0)) / 1e9
     if lasted_s < run.duration_s:
@@ -68,7 +69,8 @@ def _reported_bytes(implementation: Implementation, receiver: Program) -> int | 
 
 
 def end_of_undelivered(received: Comparison | None, sides: Sides) -> Ended | None:
-    """The end of a run whose receiver has a part of the file or another file; None if it has all or nothing."""
+    """The outcome of a run whose receiver has a part of the file or another file; None if it has the whole file or no
+    file."""
     if received is None or not (received.is_part or received.first_wrong is not None):
         return None
     reason = f"{received.text}; {how_both_ended(sides)}"
@@ -78,7 +80,7 @@ def end_of_undelivered(received: Comparison | None, sides: Sides) -> Ended | Non
 
 
 def compare_received(run: Run, setting: Setting, staged: Staged, result: RunResult) -> Comparison | None:
-    """Compare the received file with the sent one and enter its hash and `present_bytes`; None without a file."""
+    """Compare the received file with the sent one, and record its hash and `present_bytes`; None without a file."""
     host, sent_bytes = setting.rig.receiver.host, run.permutation.file_size_bytes
     file = _received(host, staged)
     if sent_bytes is None or file is None or file.fault:

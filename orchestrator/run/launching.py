@@ -162,8 +162,8 @@ stops the exact clock, and with it those limits."""
 
 
 class Templates:
-    """Templates, prepared when they are needed first, for all plans of the same implementations on one clock. Not safe
-    for use by several threads at once."""
+    """Templates for all plans with the same implementations on one clock; each is prepared when it is first needed. Not
+    safe for use by several threads at once."""
 
     def __init__(self, plan: Plan, kernel: Kernel, cpu: int, smallest_mb: int) -> None:
         self._plan = plan
@@ -172,7 +172,7 @@ class Templates:
         self._smallest_mb = smallest_mb
         self._templates: dict[int, Template] = {}
         self.beginnings: dict[str, CopiedTemplate | None] = {}
-        """The guests behind a beginning that runs share, by its name; None: the runs cannot share it."""
+        """The guests that have performed a shared beginning, by its name; None: the runs cannot share it."""
         self._versions: dict[str, str] | None = None
         self._end = ExitStack()
         self._directory = self._end.enter_context(process_directory("templates"))
@@ -204,7 +204,7 @@ class Templates:
         return self._versions
 
     def beginning(self, batch: Batch, memory_mb: int, cpu: int, write: Callable[[Path], None]) -> CopiedTemplate:
-        """The guest that performs the beginning of a batch's run, whose task `write` writes, and is then a template.
+        """A guest that performs the beginning of a batch's run and then becomes a template. `write` writes its task.
 
         Raises HostError if it does not become one.
         """
@@ -254,11 +254,12 @@ class Launcher(Protocol):
 
 
 WORTH_SHARING = 4
-"""Runs of a single plan that share their beginning; for fewer, a guest that performs it for all saves little."""
+"""The smallest number of runs of a plan for which a shared beginning is performed once: for fewer, this saves
+little."""
 
 
 class SharedBeginnings:
-    """The guests of runs that share their beginning (`run.branching`): it is performed once, for at least `least` runs.
+    """The guests of runs that share their beginning (`run.branching`). A beginning is shared by at least `least` runs.
     Not safe for use by several threads at once."""
 
     def __init__(self, plan: Plan, templates: Templates, least: int) -> None:
@@ -271,10 +272,11 @@ class SharedBeginnings:
     def copy(
         self, batch: Batch, memory_mb: int, cpu: int, directory: Path, write: Callable[[Batch, Path], None]
     ) -> Copy | None:
-        """The guest of a batch's run behind its beginning; None if the run has to be performed whole.
+        """A guest for a batch's run that has performed its beginning; None if the run has to be performed from its
+        start.
 
-        A run that is launched again is performed whole: its first copy may have failed because it was one. `write`
-        writes the task of the beginning into a directory.
+        A run that is launched again is performed from its start: its first attempt may have failed because the guest
+        was a copy. `write` writes the task of the beginning into a directory.
         """
         run, beginnings = batch.runs[0], self._templates.beginnings
         name = self._name(run)
@@ -302,7 +304,7 @@ class VirtualWorkers:
     def __init__(
         self, plan: Plan, kernel: Kernel, cpus: list[int], provenance: Provenance, of: Templates | None = None
     ) -> None:
-        """`of` are the templates of another plan, which are not closed with these workers."""
+        """`of` are templates that belong to the workers of another plan; they are not closed with these workers."""
         self.provenance = provenance
         self._plan = plan
         self._kernel = kernel
@@ -312,8 +314,8 @@ class VirtualWorkers:
         self._beginnings = SharedBeginnings(plan, self._templates, least=WORTH_SHARING if self._is_owner else 1)
 
     def of_plan(self, plan: Plan) -> VirtualWorkers:
-        """The workers of another plan with the same implementations on the same clock, whose guests are prepared
-        already if these were."""
+        """Workers for another plan with the same implementations on the same clock, which use the templates of these
+        workers."""
         return VirtualWorkers(plan, self._kernel, self._cpus, self.provenance, self._templates)
 
     def __call__(self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]) -> Worker:

@@ -79,8 +79,8 @@ THIS_MACHINE = ThisMachine()
 
 
 class PreparedMachine(ThisMachine):
-    """This machine, for several plans one after the other: if their implementations are the same, what is prepared for
-    the first serves all. Use it as a context manager.
+    """This machine, for several plans one after the other: plans with the same implementations use the same prepared
+    guests. Use it as a context manager.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class PreparedMachine(ThisMachine):
         self._end.close()
 
     def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
-        """Guests; those of earlier plans are prepared already."""
+        """Guests, with the templates that earlier plans have prepared."""
         serves = (plan.implementations, plan.sweep.clock, plan.sweep.rig, cpus)
         if self._workers is None or self._serves != serves:
             self._workers, self._serves = super().launcher(plan, cpus), serves
@@ -112,7 +112,7 @@ class PreparedMachine(ThisMachine):
 
 
 class KeptExecutor(Executor):
-    """An executor that serves on after a shutdown, which only waits for what was submitted, until `end`."""
+    """An executor that can be used after `shutdown`, which only waits for the submitted calls; `end` ends it."""
 
     def __init__(self, make: Callable[[], Executor]) -> None:
         self._make = make

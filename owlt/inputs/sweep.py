@@ -1,7 +1,7 @@
-"""A sweep as a user writes it: the axes of its grid, how often, on which rig and clock.
+"""A sweep as a user writes it: the axes of its grid, the number of repetitions, the rig and the clock.
 
-Values only; plan.json has them, too. `orchestrator.profiles.load` reads them from YAML, `orchestrator.checks.doctor`
-says what this machine is missing for them.
+This module has values only; plan.json has them, too. `orchestrator.profiles.load` reads them from YAML, and
+`orchestrator.checks.doctor` reports what this machine is missing for them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from owlt.inputs.validation import Clock, mistakes_in
 
 MOST_REPETITIONS = 10_000
 MOST_LOOKS = 3
-"""The length of `Adaptive.looks`, or less where bounds are close."""
+"""The largest length of `Adaptive.looks`; it is shorter if `at_least` and `at_most` are close."""
 
 
 def _require_whole(value: object) -> object:
@@ -170,7 +170,7 @@ class Restart(BaseModel):
 
 
 class SkippedWaits(BaseModel):
-    """Waits of a side that take no time: the first of each of its threads that would begin in a window of the run."""
+    """Waits of a side that take no time: of each of its threads, the first wait that begins in a window of the run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=as_left_out)
 

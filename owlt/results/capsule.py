@@ -46,7 +46,7 @@ class Limits:
     expansion: int = 50
 
     def unpacked_bytes(self, archive_bytes: int) -> int:
-        """The most that an archive of so many bytes may have."""
+        """The largest total size of the files that an archive of this size may unpack to."""
         return min(MOST_UNPACKED_BYTES, self.free_bytes + self.expansion * archive_bytes)
 
 
@@ -71,7 +71,7 @@ class Content(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What a capsule is: which run, what each of its files is, and what was left out or replaced."""
+    """Describes a capsule: its run, each of its files, and what was left out or replaced."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -133,8 +133,8 @@ def is_known(name: str) -> bool:
 def unpack(path: Path, directory: Path, limits: Limits = LIMITS) -> Manifest:
     """Unpack a capsule into an empty directory. Returns its manifest.
 
-    Raises BrokenCapsule, in which the entry is named, for a file that is not a capsule, that is damaged, or that could
-    do harm: before anything is written, except for content that is not as it is declared. OSError.
+    Raises BrokenCapsule, which names the entry, for a file that is not a capsule, is damaged, or could do harm. Nothing
+    has been written then, unless the content of an entry differs from its declaration. Raises OSError.
     """
     try:
         with open_foreign_zip(path, limits.archive_bytes, limits.entries, (_REGULAR, _PROGRAM).__contains__) as archive:

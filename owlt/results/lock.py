@@ -34,7 +34,7 @@ WAITS_S = (0.05, 0.1, 0.2)
 
 
 class ResultsInUse(OwltError):
-    """Another `owlt run` works in the results directory."""
+    """Another `owlt run` is running in the results directory."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class LockState:
 
 
 def lock_state(results: Path) -> LockState:
-    """Whether an `owlt run` works in a results directory; changes nothing.
+    """Whether an `owlt run` is running in a results directory; changes nothing.
 
-    A process that did not release the lock was killed, or its machine was; if it ran on another machine, it may still
-    run there: see above.
+    A process that did not release the lock was killed, or its machine failed; on another machine, it may still be
+    running (see the module's docstring).
     """
     try:
         with io.TextIOWrapper(open_plain(results / LOCK_NAME, MOST_LOCK_BYTES)) as file:
@@ -100,7 +100,7 @@ def require_free(results: Path) -> None:
 
 
 def interrupt_holder(results: Path) -> Holder:
-    """Interrupt the `owlt run` that works in a results directory, as Ctrl-C does. Returns its process.
+    """Interrupt the `owlt run` in a results directory, as Ctrl-C does. Returns its process.
 
     Raises OwltError if there is none, or this process may not interrupt it: it is on another machine, or another
     user's. The process has to have the lock open, because others may have written the file.

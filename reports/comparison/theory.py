@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil, expm1, inf, log, log2, sqrt
 
 MOST_ROUNDS = 10_000
-"""More rounds do not end in practice: a loss probability of almost 1."""
+"""Limit of rounds: more are needed only for a loss probability of almost 1, where transfers do not end in practice."""
 NEGLIGIBLE = 1e-12
 
 
@@ -83,7 +83,7 @@ def mathis_rate(rtt_s: float, loss: float, segments_per_ack: int = DELAYED_ACK) 
 def padhye_rate(
     rtt_s: float, loss: float, timeout_s: float, window: float = inf, segments_per_ack: float = DELAYED_ACK
 ) -> float:
-    """The rate with timeouts, of a receiver's window W.
+    """The rate with timeouts, for a receiver's window W.
 
     min(W / RTT, 1 / (RTT sqrt(2 b p / 3) + T0 min(1, 3 sqrt(3 b p / 8)) p (1 + 32 p^2))): Padhye et al. 1998, as
     equation 1 of Akan, Fang and Akyildiz 2002 has it.

@@ -1,7 +1,7 @@
-"""The box plots of the first screen: those of one link, a line for each implementation, as wide as their place.
+"""The box plots of the first screen: one link, with a line for each implementation.
 
-Lines are rows of a table, so that names and medians are text; each has a drawing that is stretched to its place: only
-strokes and points keep their size.
+Lines are rows of a table, so names and medians are text. Each line has a drawing that is stretched to the width of its
+cell; only strokes and points keep their size.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from owlt.reports.units import listed, tick_text
 from owlt.results.permutation import Permutation
 
 ALONG = "packet_error_rate"
-"""The dimension whose values are one below the other, if the lines are not too many."""
+"""The dimension whose values are shown below each other, if there are not too many lines."""
 MOST_LINES = 26
 WIDTH, HEIGHT = 2000, 40
-"""Units of a drawing, which is stretched to its place."""
+"""Width and height of a drawing in its own units; the drawing is stretched to its cell."""
 MOST_SAID = 4
 """The most implementations that the sentence about theory describes one by one."""
 _BOUND = {"slower": "longest expected", "faster": "shortest possible"}
@@ -45,7 +45,7 @@ class BoxLine:
     value: str
     """The median, or "mean" and the mean where values are at few levels, with its unit; "" if no run has a value."""
     difference: str
-    """From the best implementation; "" for that itself."""
+    """The difference from the best implementation; "" for the best one itself."""
     n: str
     is_short: bool
     """Whether files were not delivered."""
@@ -53,7 +53,7 @@ class BoxLine:
 
 @dataclass(frozen=True)
 class BoxPanel:
-    """One cell. `value` is that of the dimension along which panels are, "" if there is none."""
+    """One cell. `value` is the cell's value of the dimension that the panels vary; "" if there is none."""
 
     value: str
     title: str
@@ -63,16 +63,16 @@ class BoxPanel:
 
 @dataclass(frozen=True)
 class LinkBoxes:
-    """The cells of a link, on one scale. `places` has the value of each dimension, "" of the one along the panels."""
+    """The cells of a link, on one scale. `places` has the value of each dimension; "" for the one that panels vary."""
 
     places: tuple[str, ...]
     panels: tuple[BoxPanel, ...]
     axis: str
     """The metric and its unit."""
     ticks: tuple[tuple[float, str, bool], ...]
-    """The place of each in percent of the width, its text, and whether it is left out where there is little room."""
+    """The ticks: position in percent of the width, text, and whether the tick is left out if there is little room."""
     theory: str
-    """What theory expects, and how far the medians are from it; "" if there is none."""
+    """The prediction of theory, and the difference of the medians from it; "" without theory."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def boxes_of_links(
 
 
 def _distance(dimension: Dimension, value: object) -> int:
-    """How far a value is from the one to show first."""
+    """The distance of a value from the value that is shown first."""
     wanted = (
         len(dimension.values) - 1 if dimension.axis.key in ("file_size", "duration") else len(dimension.values) // 2
     )

@@ -1,4 +1,4 @@
-"""Figures over a sweep: boxes, and every run as a point, as SVG and PDF, the same bytes every time."""
+"""Figures over a sweep: boxes, and every run as a point, as SVG and PDF; equal data give files with equal bytes."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ LEGEND_LINE, LETTER, LEGEND_MARK = 0.17, 0.068, 0.45
 
 
 def draw(figure: Figure, series: dict[str, int], bounds: Bounds = MappingProxyType({})) -> Canvas:
-    """Draw a figure. `series`: the number of each implementation, for its colour and marker; `bounds`: what theory
-    expects."""
+    """Draw a figure. `series` has the number of each implementation, for its colour and marker; `bounds` has the values
+    that theory predicts."""
     with matplotlib.rc_context(STYLE):
         if figure.lying:
             return draw_lines(figure, series, bounds)
@@ -64,8 +64,8 @@ def draw(figure: Figure, series: dict[str, int], bounds: Bounds = MappingProxyTy
 
 
 def save(canvas: Canvas, directory: Path, name: str, with_pdf: bool = False) -> None:
-    """Write NAME.svg, and NAME.pdf, which takes longer than drawing, without dates and with ids that depend only on the
-    name. Raises OSError."""
+    """Write NAME.svg and, on request because it takes longer than drawing, NAME.pdf. The files have no dates, and ids
+    that depend only on the name. Raises OSError."""
     with matplotlib.rc_context(STYLE):
         for file_format in ("svg", "pdf") if with_pdf else ("svg",):
             write_figure(canvas, directory / f"{name}.{file_format}", file_format, name)
@@ -107,7 +107,8 @@ def _has_both(panels: tuple[Panel, ...]) -> bool:
 
 
 def _panel_width(figure: Figure, room: float) -> float:
-    """As wide as the room for all columns allows, at least so wide that boxes and their n do not overlap.
+    """The width of a panel: as large as the room for all columns allows, but large enough that boxes and their n do not
+    overlap.
 
     With headings, the columns together are at least as wide as the longest heading.
     """
