@@ -61,8 +61,9 @@ def merged(plans: Sequence[Plan]) -> Plan:
 
 
 def perform(plan: Plan, results: Path) -> None:
-    """Perform the runs of a plan."""
-    perform_plan(Start(plan, results, "pytest"), lambda _plan, _done: lambda _event: None)
+    """Perform the runs of a plan, all of which get a record."""
+    performed = perform_plan(Start(plan, results, "pytest"), lambda _plan, _done: lambda _event: None)
+    assert performed.recorded == len(plan.runs), performed.summary
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ that the same transfer without it is shorter. Runs with one thing changed show t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,11 @@ NEAR = ChannelSpec(forward=NEAR_LINK, reverse=NEAR_LINK)
 SLOW, FAST = {"rate": "500 kbit/s"}, {"rate": "10 Mbit/s"}
 
 
-def losing(*lost: tuple[Direction, int, str], queue_ns: int | None = None) -> ChannelSpec:
+Packet = tuple[Direction, int, str]
+"""The n-th packet of a class in a direction."""
+
+
+def losing(*lost: Packet, queue_ns: int | None = None) -> ChannelSpec:
     """The plain channel, perhaps with a queue, which loses the n-th packet of classes in a direction."""
     hits = tuple(Hit(Place(direction, number, packet)) for direction, number, packet in lost)
     forward = LINK.model_copy(update={"queue_ns": queue_ns})
@@ -46,87 +50,164 @@ LOST_NAK = losing(("forward", 5, "any"), ("reverse", 1, "cfdp.nak"))
 
 @dataclass(frozen=True)
 class Transfer:
-    """A file that an endpoint, perhaps with a defect, sends over a channel."""
+    """A file that an endpoint, perhaps with a defect, sends over a channel. `sysctls` are the receiver's."""
 
     endpoint: str
     channel: ChannelSpec = PLAIN
     defect: str = "none"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     advertised: Mapping[str, str] = field(default_factory=dict)
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+
+
+Key = tuple[str, str, str]
+"""What took the time, of whom and when."""
 
 
 @dataclass(frozen=True)
 class Plant:
-    """A transfer with a planted cause, the same without it, and the cause that has to be the first."""
+    """A transfer with a planted cause, the same without it, and the cause that has to be the first. `others` are causes
+    that follow from the first one: what the plant costs is the sum."""
 
     planted: Transfer
     without: Transfer
-    first: tuple[str, str, str]
+    first: Key
+    others: tuple[Key, ...] = ()
+
+
+def lossy(endpoint: str, *lost: Packet, **changes: Any) -> Transfer:
+    """A transfer over the plain channel in which these packets are lost."""
+    return Transfer(endpoint, losing(*lost), **changes)
 
 
 LTP, CFDP, NORM, SARATOGA, TCP = (Transfer(name) for name in ("ltp", "cfdp", "norm", "saratoga", "tcp"))
 SOUND = {"ltp": LTP, "cfdp": CFDP, "norm": NORM, "saratoga": SARATOGA, "tcp": TCP}
 BLOCKS = {"block_bytes": 150_000}
-IMMEDIATE = {"nak": "immediate"}
-DATA: list[tuple[Direction, int, str]] = [("forward", 5, "any"), ("forward", 100, "any")]
+DOUBLE_DELAY = {"delay": "500 ms"}
+CHECKPOINT: Packet = ("forward", 1, "ltp.checkpoint")
+REPORT: Packet = ("reverse", 1, "ltp.report")
+REPORT_ACK: Packet = ("forward", 1, "ltp.report-ack")
+END_OF_DATA: Packet = ("forward", 1, "saratoga.end-of-data")
+STATUS: Packet = ("reverse", 1, "saratoga.status")
+EOF: Packet = ("forward", 1, "cfdp.eof")
+FINISHED: Packet = ("reverse", 1, "cfdp.finished")
+ACK_FINISHED: Packet = ("forward", 1, "cfdp.ack-finished")
+FLUSH: Packet = ("forward", 1, "norm.flush")
+LAST_DATA: Packet = ("forward", 200, "norm.data")
+FLUSH_ACK: Packet = ("reverse", 1, "norm.ack-flush")
+SYN: Packet = ("forward", 1, "tcp.syn")
+FIN: Packet = ("forward", 1, "tcp.fin")
+LAST_ACK: Packet = ("forward", 2, "tcp.pure-ack")
+SENDER_OPENING, SENDER_CLOSING = ("waiting", "sender", "opening"), ("waiting", "sender", "closing")
+SENDER_TRANSFER, SENDER_RECOVERY = ("waiting", "sender", "transfer"), ("waiting", "sender", "recovery")
+RECEIVER_CLOSING, ACKNOWLEDGING = ("waiting", "receiver", "closing"), ("serialization", "receiver", "closing")
+LATE_RETRANSMISSION = {"net.ipv4.tcp_rto_min_us": "1900000"}
+QUEUED = losing(queue_ns=3 * 10**9)
+# Which plant applies to which protocol, and why it does not apply to the others:
+#
+#                                 cfdp  ltp  norm  saratoga  tcp
+# aggregation timer of 1 s              x                          the others do not aggregate data
+# Nagle, delayed acknowledgements                            x     algorithms of TCP
+# timer that is twice too long    x     x    x     x         x
+# sleep before the first packet   x     x    x     x         x
+# receiver waits for more         x     x          x         x     norm: libnorm answers the first flush
+# lost EOF, checkpoint, last data x     x    x     x         x
+# lost final acknowledgement      x     x    x     x         x
+# queue of 3 s                    x     x          x               norm: a flush that was not needed costs nothing;
+#                                                                  tcp: it measures the round trip for its timer
+# rate advertised too low         x     x    x     x               tcp: it is not given a rate
+# return link of 8 kbit/s         x     x    x     x         x     tcp: see SLOW_ACKS
 PLANTS = {
-    "a timer of 1 s that waits for more data": Plant(
-        Transfer("ltp", PLAIN, "aggregation-timer", BLOCKS),
-        Transfer("ltp", parameters=BLOCKS),
-        ("waiting", "sender", "transfer"),
+    "ltp: a timer of 1 s that waits for more data": Plant(
+        Transfer("ltp", PLAIN, "aggregation-timer", BLOCKS), Transfer("ltp", parameters=BLOCKS), SENDER_TRANSFER
     ),
-    "Nagle's algorithm with delayed acknowledgements": Plant(
+    "tcp: Nagle's algorithm with delayed acknowledgements": Plant(
         Transfer("tcp", NEAR, "small-writes"),
         Transfer("tcp", NEAR, "small-writes-without-delay"),
         ("waiting", "receiver", "transfer"),
     ),
-    "a NAK timer that is twice too long": Plant(
+    "cfdp: a NAK timer that is twice too long": Plant(
         Transfer("cfdp", LOST_NAK, parameters={"nak_timer_s": 1.234}),
         Transfer("cfdp", LOST_NAK),
         ("waiting", "receiver", "recovery"),
     ),
-    **{
-        f"a sleep before the first packet of {name}": Plant(
-            Transfer(name, defect="late-start"), SOUND[name], ("waiting", "sender", "opening")
-        )
-        for name in ("ltp", "norm", "saratoga", "tcp")
-    },
-    "a receiver that waits for two checkpoints": Plant(
-        Transfer("ltp", defect="window-of-two"), LTP, ("waiting", "sender", "recovery")
+    "ltp: a checkpoint timer that is twice too long": Plant(
+        lossy("ltp", CHECKPOINT, parameters={"timer_s": 1.234}), lossy("ltp", CHECKPOINT), SENDER_RECOVERY
     ),
-    "a receive window of 20 kB": Plant(
+    "norm: a flush timer that is twice too long": Plant(
+        lossy("norm", FLUSH_ACK, advertised=DOUBLE_DELAY), lossy("norm", FLUSH_ACK), SENDER_CLOSING
+    ),
+    "saratoga: a request timer that is twice too long": Plant(
+        lossy("saratoga", STATUS, parameters={"timer_margin_s": 0.717}), lossy("saratoga", STATUS), SENDER_CLOSING
+    ),
+    "tcp: a retransmission timer that is twice too long": Plant(
+        lossy("tcp", LAST_ACK, sysctls=LATE_RETRANSMISSION), lossy("tcp", LAST_ACK), RECEIVER_CLOSING
+    ),
+    **{
+        f"{name}: a sleep before the first packet": Plant(
+            Transfer(name, defect="late-start"), SOUND[name], SENDER_OPENING
+        )
+        for name in SOUND
+    },
+    **{
+        f"{name}: a receiver that waits for two requests": Plant(
+            Transfer(name, defect="window-of-two"), SOUND[name], SENDER_RECOVERY
+        )
+        for name in ("cfdp", "ltp", "saratoga")
+    },
+    "tcp: a receive window of 20 kB": Plant(
         Transfer("tcp", parameters={"buffers": 20_000}), TCP, ("round trips", "sender", "transfer")
     ),
-    "a lost EOF": Plant(Transfer("cfdp", losing(("forward", 1, "cfdp.eof"))), CFDP, ("waiting", "sender", "recovery")),
-    "a lost report": Plant(Transfer("ltp", losing(("reverse", 1, "any"))), LTP, ("waiting", "sender", "closing")),
-    "a lost final acknowledgement": Plant(
-        Transfer("cfdp", losing(("forward", 1, "cfdp.ack-finished"))), CFDP, ("waiting", "receiver", "closing")
+    "cfdp: a lost EOF": Plant(lossy("cfdp", EOF), CFDP, SENDER_RECOVERY),
+    "ltp: a lost checkpoint": Plant(lossy("ltp", CHECKPOINT), LTP, SENDER_RECOVERY),
+    "ltp: a lost report": Plant(lossy("ltp", REPORT), LTP, SENDER_CLOSING),
+    "norm: a lost flush": Plant(lossy("norm", FLUSH), NORM, SENDER_CLOSING),
+    "norm: lost last data": Plant(
+        lossy("norm", LAST_DATA),
+        NORM,
+        SENDER_RECOVERY,
+        (("round trips", "receiver", "recovery"), ("round trips", "sender", "closing")),
     ),
-    "a queue of 3 s, longer than the timer of EOF": Plant(
-        Transfer("cfdp", losing(*DATA, queue_ns=3 * 10**9), parameters=IMMEDIATE, advertised=FAST),
-        Transfer("cfdp", losing(*DATA), parameters=IMMEDIATE),
-        ("waiting", "sender", "closing"),
+    "saratoga: lost last data": Plant(lossy("saratoga", END_OF_DATA), SARATOGA, SENDER_RECOVERY),
+    "tcp: a lost SYN": Plant(lossy("tcp", SYN), TCP, SENDER_OPENING),
+    "tcp: a lost FIN": Plant(
+        lossy("tcp", FIN),
+        TCP,
+        SENDER_RECOVERY,
+        (("round trips", "receiver", "recovery"), ("waiting", "receiver", "recovery")),
     ),
+    "cfdp: a lost Finished": Plant(lossy("cfdp", FINISHED), CFDP, RECEIVER_CLOSING),
+    "cfdp: a lost final acknowledgement": Plant(lossy("cfdp", ACK_FINISHED), CFDP, RECEIVER_CLOSING),
+    "ltp: a lost final acknowledgement": Plant(lossy("ltp", REPORT_ACK), LTP, RECEIVER_CLOSING),
+    "norm: a lost final acknowledgement": Plant(lossy("norm", FLUSH_ACK), NORM, SENDER_CLOSING),
+    "saratoga: a lost final status": Plant(lossy("saratoga", STATUS), SARATOGA, SENDER_CLOSING),
+    "tcp: a lost final acknowledgement": Plant(lossy("tcp", LAST_ACK), TCP, RECEIVER_CLOSING),
     **{
-        f"a rate that is advertised too low to {name}": Plant(
-            Transfer(name, advertised=SLOW), SOUND[name], ("waiting", "sender", "transfer")
+        f"{name}: a queue of 3 s, longer than the timer": Plant(
+            Transfer(name, QUEUED, parameters=timer, advertised=FAST), SOUND[name], SENDER_CLOSING
+        )
+        for name, timer in {"cfdp": {}, "ltp": {"timer_s": 2}, "saratoga": {"timer_margin_s": 1.49}}.items()
+    },
+    **{
+        f"{name}: a rate that is advertised too low": Plant(
+            Transfer(name, advertised=SLOW), SOUND[name], SENDER_TRANSFER
         )
         for name in ("ltp", "cfdp", "norm", "saratoga")
     },
     **{
-        f"a return link of 8 kbit/s for {name}": Plant(
-            Transfer(name, SLOW_RETURN), SOUND[name], ("serialization", "receiver", "closing")
-        )
-        for name in ("ltp", "saratoga")
+        f"{name}: a return link of 8 kbit/s": Plant(Transfer(name, SLOW_RETURN), SOUND[name], ACKNOWLEDGING)
+        for name in ("cfdp", "ltp", "norm", "saratoga")
     },
 }
-LOSSES = Transfer("cfdp", losing(("forward", 5, "any"), ("forward", 6, "any"), ("forward", 1, "cfdp.ack-finished")))
+LOSSES = lossy("cfdp", ("forward", 5, "any"), ("forward", 6, "any"), ACK_FINISHED)
 """Two packets of data are repaired in one round; the acknowledgement of the end is awaited for a timer."""
 SLOW_LINKS = Transfer("ltp", SLOW_RETURN, advertised=SLOW)
-AGGREGATED = PLANTS["a timer of 1 s that waits for more data"]
-LOSS_BEFORE_WAIT = Transfer("cfdp", losing(("forward", 1, "cfdp.eof"), ("forward", 1, "cfdp.ack-finished")))
+AGGREGATED = PLANTS["ltp: a timer of 1 s that waits for more data"]
+LOSS_BEFORE_WAIT = lossy("cfdp", EOF, ACK_FINISHED)
 """The receiver's wait for the acknowledgement begins earlier if the EOF arrives."""
-ALONE = [LOSSES, SLOW_LINKS, LOSS_BEFORE_WAIT]
+SLOW_ACKS = Transfer("tcp", SLOW_RETURN)
+"""TCP's acknowledgements release new data, so that their serialization also adds round trips and waits."""
+ALONE = [LOSSES, SLOW_LINKS, LOSS_BEFORE_WAIT, SLOW_ACKS]
 ALL = list(SOUND.values()) + [each for plant in PLANTS.values() for each in (plant.planted, plant.without)] + ALONE
 
 
@@ -152,7 +233,10 @@ class Runs:
 
     def _plan_of(self, name: str, transfer: Transfer) -> Plan:
         profile = with_defect(transfer.defect, self._folder, transfer.endpoint, transfer.parameters)
-        implementation = find_implementation(str(profile)).model_copy(update={"name": name})
+        implementation = find_implementation(str(profile))
+        receiver = implementation.receiver
+        receiver = receiver.model_copy(update={"sysctls": receiver.sysctls | transfer.sysctls})
+        implementation = implementation.model_copy(update={"name": name, "receiver": receiver})
         return plan_over(name, implementation, {"channel": transfer.channel}, FILE_BYTES)
 
     def directory(self, transfer: Transfer) -> Path:
@@ -189,17 +273,17 @@ def runs(guest_kernel: Any, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(tmp_path_factory.mktemp("why"))
 
 
-def kind_of(cause: Cause) -> tuple[str, str, str]:
+def kind_of(cause: Cause) -> Key:
     """What took the time, of whom and when; a wait with a known timer is a wait."""
     return "waiting" if cause.what == "timer" else cause.what, cause.host, cause.phase
 
 
-def total_ns(found: list[Cause], which: tuple[str, str, str]) -> int:
-    return sum(cause.total_ns for cause in found if kind_of(cause) == which)
+def total_ns(found: list[Cause], which: Collection[Key]) -> int:
+    return sum(cause.total_ns for cause in found if kind_of(cause) in which)
 
 
 def length_ns(path: CriticalPath) -> int:
-    """The session's time, and that before it if its start was late."""
+    """The session time, and that before it if its start was late."""
     return path.length_ns + (path.late_start.length_ns if path.late_start else 0)
 
 
@@ -213,7 +297,8 @@ def test_a_plant_is_the_first_cause_with_the_time_that_it_costs(runs: Runs, name
     plant = PLANTS[name]
     planted, without = runs.path(plant.planted), runs.path(plant.without)
     found = causes(planted)
-    cost_ns = total_ns(found, plant.first) - total_ns(causes(without), plant.first)
+    which = {plant.first, *plant.others}
+    cost_ns = total_ns(found, which) - total_ns(causes(without), which)
 
     assert kind_of(found[0]) == plant.first
     assert cost_ns == pytest.approx(length_ns(planted) - length_ns(without), rel=0.02)
@@ -247,6 +332,15 @@ def test_a_run_with_the_channels_own_rate_advertised_shows_what_the_other_one_co
     assert [change.kind for change in found.least] == ["advertised"]
     slow_return_ns = own.length_ns - runs.path(LTP).length_ns
     assert by_kind["rate", "reverse"].cost_s == pytest.approx(slow_return_ns / 1e9, rel=0.02)
+
+
+def test_a_slow_return_link_of_tcp_is_the_first_of_the_changes(runs: Runs) -> None:
+    slow, plain = runs.path(SLOW_ACKS), runs.path(TCP)
+    first, *_ = runs.costs(SLOW_ACKS).counterfactuals
+
+    assert kind_of(causes(slow)[0]) == ("serialization", "receiver", "transfer")
+    assert [(change.kind, change.direction) for change in first.changes] == [("rate", "reverse")]
+    assert first.cost_s == pytest.approx((slow.length_ns - plain.length_ns) / 1e9, rel=0.02)
 
 
 def test_a_wait_behind_a_loss_that_is_removed_is_skipped_where_it_then_begins(runs: Runs) -> None:

@@ -150,18 +150,24 @@ def aggregation_timer() -> None:
 
 
 def window_of_two() -> None:
-    """The LTP receiver waits for a second checkpoint before it reports."""
-    receiving = agent("ltp.receiving").Receiving
-    hear = receiving._hear
+    """The receiver takes a checkpoint (LTP), EOF (CFDP) or DATA that request a STATUS (Saratoga) only when it comes a
+    second time."""
+    module = agent(f"{PACKAGE}.receiving")
+    name, asks = {
+        "ltp": ("_hear", lambda segment: getattr(segment, "checkpoint", None) is not None),
+        "cfdp": ("_hear_in_transaction", lambda pdu: isinstance(pdu, module.EofPdu)),
+        "saratoga": ("_take_data", lambda data: data.asks),
+    }[PACKAGE]
+    take = getattr(module.Receiving, name)
     waiting: list[Any] = []
 
-    def hear_second(self: Any, segment: Any, now_s: float) -> None:
-        if getattr(segment, "checkpoint", None) is None or waiting:
-            hear(self, segment, now_s)
-        else:
-            waiting.append(segment)
+    def take_second(self: Any, message: Any, now_s: float) -> bool:
+        if not waiting and asks(message):
+            waiting.append(message)
+            return True
+        return bool(take(self, message, now_s))
 
-    receiving._hear = hear_second
+    setattr(module.Receiving, name, take_second)
 
 
 def small_writes(no_delay: bool = False) -> None:
