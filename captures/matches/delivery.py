@@ -59,6 +59,14 @@ class Delivery:
         return without(self.near, self.sent)
 
     @property
+    def not_accepted(self) -> Rows:
+        """The packets (rows of the near capture) that the other host did not accept: the lost ones, then those whose
+        first copy was hit in a bit that hosts check."""
+        first = self.first_copies
+        is_refused = ~np.isin(self.flipped_bit[first], [INTACT, *UNCHECKED_BITS])
+        return np.concatenate([self.lost, self.sent[first][is_refused]])
+
+    @property
     def unexplained(self) -> Rows:
         """The rows that pass the filter in the far capture and are no copy of a frame in the near one."""
         own = without(self.far, self.delivered)

@@ -18,7 +18,7 @@ from owlt.captures.frames.session import HOSTS
 from owlt.captures.inspection.causes import Cause
 from owlt.captures.inspection.critical_path import NOT_TRANSMITTED, ExpiredTimers, is_lost
 from owlt.captures.inspection.inspection import Case
-from owlt.captures.protocols.ladder import Rung
+from owlt.captures.protocols.ladder import ICMP, Rung
 from owlt.emulator.channel.link import impairments
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import base_name
@@ -209,13 +209,13 @@ def ended_waits(rungs: Sequence[Rung], case: Case) -> Iterator[EndedWait]:
 
 
 def packets_on_link(rungs: Sequence[Rung]) -> dict[Place, LinkPacket]:
-    """The packets that entered the link, in the order in which they were sent: without those that a queue or an MTU
-    dropped, which the repeated run drops again by itself."""
+    """The session's packets that entered the link, in the order in which they were sent, as faults number them: without
+    ICMP errors, and without those that a queue or an MTU dropped, which the run drops again by itself."""
     packets: dict[Place, LinkPacket] = {}
     numbers: Counter[Direction] = Counter()
     alike: Counter[Which] = Counter()
     for index, rung in enumerate(rungs):
-        if _is_dropped(rung):
+        if _is_dropped(rung) or rung.message.name.startswith(ICMP):
             continue
         which = _which(rung)
         numbers[which[0]] += 1

@@ -19,7 +19,6 @@ from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.pairs import PAIRS, load_pairs
 from owlt.captures.accounting.summary import CaptureSummary, load_summary, read_both
 from owlt.captures.frames.columns import by_time
-from owlt.captures.matches.delivery import INTACT
 from owlt.captures.matches.matching import match_captures
 from owlt.emulator.channel.aimed_fault import MOST_RULES
 from owlt.emulator.channel.link import LinkSpec
@@ -43,7 +42,8 @@ Search = Generator[list[tuple[T, ...]], Sequence[bool], tuple[T, ...]]
 
 
 def losses_of(run: Path) -> Hits:
-    """The packets of a run that did not arrive, or arrived damaged, in the order in which they were sent.
+    """The packets of a run that were lost, or damaged so that the other host did not accept them, in the order in which
+    they were sent.
 
     Raises OwltError for a run without captures, with cut captures whose stored pairs are missing, or whose packets a
     queue or an MTU dropped: these are not numbered as faults number them; and for more losses than a channel can have
@@ -61,7 +61,7 @@ def losses_of(run: Path) -> Hits:
     for direction, way in zip(DIRECTIONS, crossing.ways, strict=True):
         delivery = way.delivery
         rows = by_time(way.near, delivery.near)
-        hit = {*delivery.lost.tolist(), *delivery.sent[delivery.flipped_bit != INTACT].tolist()}
+        hit = set(delivery.not_accepted.tolist())
         found += [
             (int(way.near.time_ns[row]), Place(direction, number))
             for number, row in enumerate(rows.tolist(), start=1)

@@ -41,6 +41,8 @@ from owlt.orchestrator.checks.counterfactuals import (
     MOST_WAITS,
     Base,
     Change,
+    Identity,
+    LinkPacket,
     Loss,
     Times,
     changes_of,
@@ -96,6 +98,15 @@ def texts(base: Base, causes: list[Cause]) -> list[str]:
 
 def cause(*lost: int) -> Cause:
     return Cause("waiting", "receiver", "recovery", "", 1, 1, (), lost)
+
+
+def test_an_icmp_error_has_no_number_on_the_link() -> None:
+    error = rung("receiver", 0.5, "of the receiver")
+    error = replace(error, message=replace(error.message, name="ICMP port unreachable"))
+
+    assert list(packets_on_link([error, rung("receiver", 1, "of the receiver", lost=True)]).values()) == [
+        LinkPacket(1, Identity("reverse", "of the receiver", 1))
+    ]
 
 
 def test_losses_are_numbered_in_each_direction_where_they_enter_the_link() -> None:

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
+from owlt.captures.matches.delivery import UNCHECKED_BITS
 from owlt.emulator.channel.packet_filter import compiled, passes
 from owlt.emulator.channel.spec import ChannelSpec
+from owlt.orchestrator.checks.counterfactuals import losses_among, packets_on_link
 from owlt.orchestrator.checks.fault_cases import Direction, Hit, Hits, Place, aimed_at, case_name
 from owlt.orchestrator.checks.message_places import place_by_content, places_by_class
 from owlt.orchestrator.checks.shrinking import (
@@ -26,8 +28,9 @@ from owlt.orchestrator.checks.shrinking import (
     shrink_by_message,
     without_random_effects,
 )
+from owlt.orchestrator.commands.captures import inspected_run
 from owlt.orchestrator.errors import OwltError
-from tests.unit.orchestrator.runs_with_losses import DAMAGED, LOST, run_with_losses
+from tests.unit.orchestrator.runs_with_losses import DAMAGED, DAMAGED_BIT, LOST, run_with_losses
 
 LOSSES: Hits = tuple(Hit(Place("forward", number)) for number in range(1, 17))
 
@@ -275,6 +278,21 @@ def test_losses_are_packets_that_were_lost_or_damaged_also_behind_the_headers(tm
     run = run_with_losses(tmp_path, is_cut)
 
     assert [hit.place for hit in losses_of(run)] == [Place("forward", number) for number in sorted((LOST, DAMAGED))]
+
+
+def test_a_packet_that_was_damaged_where_no_host_looks_is_not_lost(tmp_path: Path) -> None:
+    run = run_with_losses(tmp_path, is_cut=False, damaged_bit=UNCHECKED_BITS[0])
+
+    assert [hit.place for hit in losses_of(run)] == [Place("forward", LOST)]
+
+
+@pytest.mark.parametrize("damaged_bit", [DAMAGED_BIT, UNCHECKED_BITS[0]], ids=["checked", "unchecked"])
+def test_losses_are_those_that_why_names(tmp_path: Path, damaged_bit: int) -> None:
+    run = run_with_losses(tmp_path, is_cut=False, damaged_bit=damaged_bit)
+    _, _, inspection = inspected_run(run)
+    named = losses_among(packets_on_link(inspection.rungs), inspection.rungs)
+
+    assert [hit.place for hit in losses_of(run)] == [loss.place for loss in named]
 
 
 def test_without_its_pairs_a_cut_run_has_no_known_losses(tmp_path: Path) -> None:
