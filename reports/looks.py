@@ -27,7 +27,7 @@ TIME: Mapping[str, str] = {
     "timer": SERIES[1],
     "waiting": SERIES[3],
 }
-"""Colours of what a session's time was spent on (captures.inspection.critical_path)."""
+"""Colours of the kinds that the session time is divided into (captures.inspection.critical_path)."""
 LEAST_PRINTED_SHARE = 0.0005
 """A kind with a smaller share of the time is not printed: with one decimal, it is 0.0 %."""
 TIME_TITLES: Mapping[str, str] = {

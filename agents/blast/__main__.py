@@ -58,7 +58,7 @@ def _receive(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="owlt.agents.blast", description="one file, or data for a time, over UDP, without repetition or feedback"
+        prog="owlt.agents.blast", description="a file, or data for a time, over UDP, without retransmission or feedback"
     )
     sides = parser.add_subparsers(dest="side", required=True)
     sender = sides.add_parser("send", help="send one file, or data for a time, at a paced rate, without feedback")

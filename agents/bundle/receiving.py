@@ -65,7 +65,7 @@ class Signals(Protocol):
 class SingleSignals:
     """A custody signal for each bundle, at once and in order.
 
-    Beyond MOST_SIGNALS none is sent: the sender repeats the bundle.
+    Beyond MOST_SIGNALS none is sent: the sender retransmits the bundle.
     """
 
     def __init__(self, clock: DtnClock) -> None:

@@ -61,7 +61,7 @@ _SETTLED = {Status.ACCEPTED, Status.REDUNDANT}
 
 
 class Sending:
-    """A `Party` that sends the content of a file as bundles, and repeats those of which custody is not accepted in
+    """A `Party` that sends the content of a file as bundles, and retransmits those of which custody is not accepted in
     time.
 
     A bundle whose timer expired goes before those that have not been sent yet. A custody id is the bundle's number,

@@ -90,7 +90,7 @@ class Settings:
     acs_window_s: float = option("longest wait of an aggregate for further signals", not_negative, 0.1)
     acs_bytes: int = option("an aggregate with a longer record is sent at once", count, 1000)
     custody_timer_s: float | None = option(
-        "time until a bundle is repeated; default: auto, computed", seconds_or_auto, None
+        "time until a bundle is retransmitted; default: auto, computed", seconds_or_auto, None
     )
     timer_margin_s: float = option(
         "margin of a computed timer, in addition to the time of an answer", not_negative, 0.1

@@ -126,7 +126,7 @@ def eof_condition(eof: EofPdu) -> ConditionCode:
 
 
 def acknowledge_eof(eof: EofPdu) -> AckPdu:
-    """ACK(EOF) of a receiver whose engine ignores a repeated EOF."""
+    """ACK(EOF) of a receiver whose engine ignores a retransmitted EOF."""
     return AckPdu(_header(eof), DirectiveType.EOF_PDU, eof_condition(eof), TransactionStatus.ACTIVE)
 
 

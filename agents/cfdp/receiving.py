@@ -3,14 +3,14 @@
 cfdp-py 0.7, and what is done about it here:
 - it throws away file data that come before the Metadata PDU, asks for all of them again at each segment, and then
   fails the checksum, not having kept the EOF's: early data wait here while the metadata are requested;
-- once it waits for missing data or for ACK(Finished) it leaves a repeated EOF unanswered: answered here;
+- once it waits for missing data or for ACK(Finished) it leaves a retransmitted EOF unanswered: answered here;
 - it takes PDUs after the end for a new transaction: they are not passed to it;
-- it waits a round trip more than it must for repeated data that were lost again: a pause ends the wait here, also one
-  that is shorter than the NAK timer (setting nak_repeat);
+- it waits a round trip more than it must for retransmitted data that were lost again: a pause ends the wait here, also
+  one that is shorter than the NAK timer (setting nak_repeat);
 - it keeps any number of gaps: data that would open one too many are discarded here (setting max_gaps), as by an engine
   whose list is full, so that all that follows the last gap is requested again;
 - it does not verify the checksum of a file that arrived without gaps: verified here, before it reports success;
-- it repeats its Finished PDU without end, and has no inactivity timer: limits here.
+- it retransmits its Finished PDU without end, and has no inactivity timer: limits here.
 """
 
 import math
@@ -134,7 +134,7 @@ class Receiving:
     def _note_eof(self, eof: EofPdu, now_s: float) -> None:
         if self._outcome is None and eof_condition(eof) != ConditionCode.NO_ERROR:
             self._cancelled = eof_condition(eof)
-            self._outbox.add(acknowledge_eof(eof))  # the sender repeats it until then
+            self._outbox.add(acknowledge_eof(eof))  # the sender retransmits it until then
         elif self._eof is None:
             self._eof, self._asked_at_s = eof, now_s
 

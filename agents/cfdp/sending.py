@@ -1,9 +1,9 @@
 """The sender's side: drives cfdp-py's source handler and sends the answers that it omits.
 
 cfdp-py 0.7, and what is done about it here:
-- it refuses a Finished PDU while it waits for an ACK(EOF) that was lost, and repeats its EOF until it gives up: it is
-  given the acknowledgement that the Finished PDU implies;
-- it has forgotten the transaction when a Finished PDU is repeated because ACK(Finished) was lost: answered here;
+- it refuses a Finished PDU while it waits for an ACK(EOF) that was lost, and retransmits its EOF until it gives up: it
+  is given the acknowledgement that the Finished PDU implies;
+- it has forgotten the transaction when a Finished PDU is retransmitted because ACK(Finished) was lost: answered here;
 - it waits without limit for a receiver that has vanished: limited here;
 - it makes requested data as often as they are requested: it does not get requests for data that already wait to be
 sent.
@@ -125,7 +125,7 @@ class Sending:
         return facts
 
     def _step(self, pdu: object = None) -> None:
-        # refused: a late repetition of what is settled, or a request beyond what was sent
+        # refused: a late retransmission of what is settled, or a request beyond what was sent
         with suppress(PduIgnoredForSource, InvalidNakPdu, InvalidPduForSourceHandler):
             self._engine.state_machine(pdu)
         self._outbox.take(self._engine)

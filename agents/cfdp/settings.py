@@ -16,7 +16,7 @@ LINGER_TIMERS = 4
 one receiver in 5,000 then ends without its ACK(Finished)."""
 
 GIVE_UP_TIMERS = 8
-"""For how many of its timers a receiver repeats Finished without an answer.
+"""For how many of its timers a receiver retransmits Finished without an answer.
 
 The outcome is decided by then, and the sender stays for half as long after each Finished PDU that it receives.
 """
@@ -31,11 +31,11 @@ class Timing(ABC):
     segment_bytes: int = option("bytes of file data per PDU", count, 1000)
     timer_margin_s: float = option("margin of the timers, in addition to the round trip", not_negative, 0.1)
     ack_timer_s: float | None = option(
-        "time until EOF or Finished is repeated; default: auto, the time of an answer", seconds_or_auto, None
+        "time until EOF or Finished is retransmitted; default: auto, the time of an answer", seconds_or_auto, None
     )
-    ack_limit: int = option("limit of such repetitions", at_least_one, 250)
+    ack_limit: int = option("limit of such retransmissions", at_least_one, 250)
     nak_timer_s: float | None = option(
-        "time until a NAK is repeated; default: auto, the time of an answer", seconds_or_auto, None
+        "time until missing data are requested again; default: auto, the time of an answer", seconds_or_auto, None
     )
     nak_limit: int = option("limit of such repetitions", at_least_one, 250)
     idle_limit_s: float | None = option(
@@ -74,7 +74,7 @@ class Timing(ABC):
 
     @property
     def gap_s(self) -> float:
-        """If no repeated data arrive for this time, the rest of them counts as lost.
+        """If no retransmitted data arrive for this time, the rest of them counts as lost.
 
         Allows for five consecutive losses and the margin.
         """
@@ -140,7 +140,7 @@ class Settings(Timing):
         sides=("receive",),
     )
     nak_repeat: str = option(
-        "repeat a NAK once repeated data pause, or only when its timer expires",
+        "request missing data again once retransmitted data pause, or only when the timer expires",
         default="pause",
         choices=["pause", "timer"],
         sides=("receive",),
@@ -177,7 +177,7 @@ class Settings(Timing):
 
     @property
     def repeats_nak_after_pause(self) -> bool:
-        """Whether a pause in the repeated data ends the wait for the rest of them; otherwise only the timer does."""
+        """Whether a pause in retransmitted data ends the wait for the rest of them; otherwise only the timer does."""
         return self.nak_repeat == "pause"
 
     @property

@@ -3,7 +3,7 @@
 What is done here about LibreCube's engine, 0.2.0:
 - it writes the file even if the checksum is wrong: such a file does not get its final name;
 - it takes PDUs after the end for a new transaction: they are not passed to it;
-- it repeats Finished until its limit of ACK timers, even if nobody answers: limited here;
+- it retransmits Finished until its limit of ACK timers, even if nobody answers: limited here;
 - it waits without limit for a transaction that never begins: limited here.
 """
 

@@ -22,7 +22,7 @@ class Settings(Timing):
     """Settings that must be equal on both sides."""
 
     gaps: str = option(
-        "repeat missing data in segments, or a whole gap in one PDU as the engine does",
+        "retransmit missing data in segments, or a whole gap in one PDU as the engine does",
         default="segments",
         choices=["segments", "whole"],
     )

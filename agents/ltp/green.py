@@ -39,7 +39,7 @@ class Reassembly:
         """Blocks that were given up, for room or because their segments contradict each other."""
 
     def take(self, segment: DataSegment) -> bytes | None:
-        """The complete block, if this segment completes it. Red data and repeated segments are ignored."""
+        """The complete block, if this segment completes it. Red data and retransmitted segments are ignored."""
         session = segment.session
         if segment.red or session in self._delivered:
             return None
@@ -59,7 +59,7 @@ class Reassembly:
         return None
 
     def _deliver(self, session: SessionId) -> bytes:
-        """Return a block, and remember it: a repeated segment would begin it again."""
+        """Return a block, and remember it: a retransmitted segment would begin it again."""
         block = self._open.pop(session)
         self._held_bytes -= block.cost_bytes
         self._delivered[session] = None

@@ -157,8 +157,8 @@ def _remember(known: dict[int, Value], serial: int, value: Value) -> None:
 
 
 GIVE_UP_TIMERS = 2 * LINGER_TIMERS
-"""For how many timers the receiver of a complete file repeats its last reports without an answer. The sender stays for
-half as long after each that it receives."""
+"""For how many timers the receiver of a complete file retransmits its last reports without an answer. The sender stays
+for half as long after each that it receives."""
 
 SMALLEST_REPORT_BYTES = 64
 """The size that a report may have even if data segments are smaller: its bounds and serial numbers alone may need 30
@@ -284,7 +284,7 @@ class Receiving(SessionSide):
             self._wake_or_fail(now_s, self._reports.next_due_s, "sender")
 
     def _linger(self, now_s: float) -> None:
-        """Stay for one timer once every report is acknowledged: only needless repetitions can still arrive."""
+        """Stay for one timer once every report is acknowledged: only needless retransmissions can still arrive."""
         timers = GIVE_UP_TIMERS if len(self._reports) else 1
         ends_at_s = self._quiet_since_s + timers * self._settings.interval_s
         self.ended = now_s >= ends_at_s

@@ -50,7 +50,7 @@ class Retransmission:
 
     def missing(self, report: Report, next_serial: int) -> Intervals:
         """The data that a report shows to be missing and that are not being sent again; none if the report is a
-        repetition.
+        retransmission.
 
         `next_serial` is that of the next checkpoint: a report with this or a greater one answers no checkpoint.
         """
@@ -319,7 +319,7 @@ class Sending(SessionSide):
             self._linger(now_s)
 
     def _linger(self, now_s: float) -> None:
-        """Stay to answer repeated reports; a green file is not acknowledged, so the transfer ends at once."""
+        """Stay to answer retransmitted reports; a green file is not acknowledged, so the transfer ends at once."""
         answered = self._settings.red_bytes != 0
         self.wakes_at_s = self._quiet_since_s + LINGER_TIMERS * self._settings.interval_s if answered else now_s
         self.ended = now_s >= self.wakes_at_s

@@ -45,11 +45,11 @@ class Settings:
     client_service: int = option("client service id of the data", count, 4)
     timer_margin_s: float = option("margin of the timers, in addition to the round trip", not_negative, 0.1)
     timer_s: float | None = option(
-        "time until an unanswered segment is repeated; default: auto, the time of an answer", seconds_or_auto, None
+        "time until an unanswered segment is retransmitted; default: auto, the time of an answer", seconds_or_auto, None
     )
-    checkpoint_limit: int = option("repeats of a checkpoint without a report", count, 20)
-    report_limit: int = option("repeats of a report without an acknowledgement", count, 20)
-    cancel_limit: int = option("repeats of a cancellation without an acknowledgement", count, 5)
+    checkpoint_limit: int = option("retransmissions of a checkpoint without a report", count, 20)
+    report_limit: int = option("retransmissions of a report without an acknowledgement", count, 20)
+    cancel_limit: int = option("retransmissions of a cancellation without an acknowledgement", count, 5)
     cycle_limit: int = option("consecutive reports that repeated data are still missing", count, 100)
     idle_limit_s: float | None = option(
         "silence of the peer that ends a run; default: 30 and 27 timers", not_negative, None
@@ -93,7 +93,7 @@ class Settings:
 
     @property
     def silence_limit_s(self) -> float:
-        """How long the peer may be silent while it owes something: longer than it repeats checkpoints and cancels."""
+        """How long the peer may be silent while it owes something: longer than it retransmits checkpoints."""
         if self.idle_limit_s is not None:
             return self.idle_limit_s
         return 30 + (self.checkpoint_limit + self.cancel_limit + 2) * self.interval_s

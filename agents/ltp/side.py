@@ -22,7 +22,7 @@ from owlt.agents.ltp.settings import Settings
 from owlt.agents.ltp.unanswered import LimitReached, Unanswered
 
 LINGER_TIMERS = 4
-"""How many of the peer's timers a side stays after the last received segment, to answer a repeated one again."""
+"""How many of the peer's timers a side stays after the last received segment, to answer a retransmitted one again."""
 
 MOST_ANSWERS = 1 << 16
 """Answers that wait to be sent; while there are more, nothing is received."""
@@ -120,7 +120,7 @@ class SessionSide(ABC):
         self._urgent.append(CancelAck(cancel.session, to_sender=not self._sends_block))
 
     def _end_after_failure(self, now_s: float) -> None:
-        """Raise Failed once our cancellation is acknowledged, or the peer no longer repeats its own."""
+        """Raise Failed once our cancellation is acknowledged, or the peer no longer retransmits its own."""
         self._urgent.extend(self._cancels.take_due(now_s))
         if self._urgent or len(self._cancels):
             self.wakes_at_s = self._cancels.next_due_s

@@ -15,10 +15,10 @@ Kind = TypeVar("Kind", bound=Segment)
 
 
 class LimitReached(Exception):
-    """A segment was repeated as often as it may be, without an answer."""
+    """A segment was retransmitted as often as it may be, without an answer."""
 
     def __init__(self, segment: Segment, limit: int) -> None:
-        super().__init__(f"no answer to {type(segment).__name__}, repeated {limit} times")
+        super().__init__(f"no answer to {type(segment).__name__}, retransmitted {limit} times")
         self.segment = segment
 
 
@@ -77,7 +77,7 @@ class Unanswered(Generic[Key, Kind]):
 
     def hasten(self, key: Key) -> Kind | None:
         """The segment to send again now because the peer has requested it again. None where it is about to be sent
-        anyway, is answered, or was repeated as often as it may be."""
+        anyway, is answered, or was retransmitted as often as it may be."""
         if key not in self._due_s or self._times_left[key] > self._limit:
             return None
         del self._due_s[key]

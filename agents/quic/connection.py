@@ -2,7 +2,7 @@
 what a client and a server do with it, for any application.
 
 aioquic 1.7, and what is done about it here: once it is closed it neither sends nor receives anything, but RFC 9000
-section 10.2.1 requires the CONNECTION_CLOSE again for a peer that missed it. It is kept and repeated here.
+section 10.2.1 requires the CONNECTION_CLOSE again for a peer that missed it. It is kept and retransmitted here.
 """
 
 import math

@@ -14,7 +14,7 @@ HANDSHAKE_DATAGRAMS = 4
 request."""
 
 IDLE_RTTS = 64
-"""A probe is repeated after 2, 4, 8, ... round trips.
+"""A probe is retransmitted after 2, 4, 8, ... round trips.
 
 Six fit into the idle timeout; at PER 0.1 both ways all of them are lost in one run of 20,000.
 """
@@ -40,7 +40,7 @@ class Settings:
     timer_margin_s: float = option("added to the first estimate of the round trip", not_negative, 0.1)
     initial_rtt_s: float = option("first estimate of the round trip; 0: that of the channel", not_negative, 0.0)
     idle_limit_s: float = option("silence of the peer that ends a run; 0: 30 s and 64 round trips", not_negative, 0.0)
-    linger_rtts: float = option("round trips for which the sender repeats CONNECTION_CLOSE", not_negative, 10.0)
+    linger_rtts: float = option("round trips for which the sender retransmits CONNECTION_CLOSE", not_negative, 10.0)
     seed: int = option("seed of the receiver's key", count, 1)
     wanted: str = option("name of the file to fetch over HTTP/3; default: none", default="", sides=("receive",))
     secrets_log: str = option("file for secrets, for tshark; - is standard output", default=NO_LOG)
@@ -59,8 +59,8 @@ class Settings:
 
     @property
     def first_rtt_s(self) -> float:
-        """The round trip before it was measured. Handshake packets are repeated after twice this (RFC 9002 section
-        6.2.2), so with that of the channel nothing is repeated that was not lost."""
+        """The round trip before it was measured. Handshake packets are retransmitted after twice this (RFC 9002 section
+        6.2.2), so with that of the channel nothing is retransmitted that was not lost."""
         longest_s = sending_s(self.datagram_bytes, self.rate_bps, self.over_ipv6)
         return self.initial_rtt_s or self.rtt_s + HANDSHAKE_DATAGRAMS * longest_s + self.timer_margin_s
 

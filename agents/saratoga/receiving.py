@@ -30,7 +30,7 @@ from owlt.agents.saratoga.settings import DESCRIPTOR_BITS, Settings
 LINGER_TIMERS = 8
 """How many of its timers a receiver with the complete file stays after the last received packet.
 
-The sender repeats its request at every timer: at PER 0.1 one receiver in 10^8 misses eight in a row.
+The sender retransmits its request at every timer: at PER 0.1 one receiver in 10^8 misses eight in a row.
 """
 
 QUIET_TIMERS = 2

@@ -65,9 +65,9 @@ def limit_unsent(connection: socket.socket, unsent_bytes: int) -> None:
 def prepare(endpoint: socket.socket, settings: Settings) -> None:
     """Options of both sides, before there is a connection.
 
-    A SYN and its answer are repeated for hours (a first timeout of 1 s is built into Linux), nothing unacknowledged
-    makes the kernel give up (tcp_retries2 would after 924 s), and the connection ends with its program: a program that
-    ends early resets it, so that no orphaned connection sends into the next run.
+    A SYN and its answer are retransmitted for hours (a first timeout of 1 s is built into Linux), nothing
+    unacknowledged makes the kernel give up (tcp_retries2 would after 924 s), and the connection ends with its program:
+    a program that ends early resets it, so that no orphaned connection sends into the next run.
     """
     set_option = endpoint.setsockopt
     set_option(socket.IPPROTO_TCP, socket.TCP_SYNCNT, MOST_SYN_RETRIES)

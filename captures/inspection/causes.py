@@ -28,7 +28,7 @@ _WAYS: tuple[str, ...] = ("propagation", "in the channel")
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause of the session's time, and the parts that it took, `total_ns` in all.
+    """A cause of the session time, and the parts that it took, `total_ns` in all.
 
     Of timers and waits, `count` is how many there were, `host` who waited and `message` what it sent then; of round
     trips, `count` is how often a packet crossed the channel, in this phase, `host` who sent the first of them and

@@ -68,7 +68,7 @@ NOT_TRANSMITTED = ("queue", "mtu")
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the session's time, from `begin_ns` to before `end_ns` by the captures' clock.
+    """A part of the session time, from `begin_ns` to before `end_ns` by the captures' clock.
 
     `host` waits or processes, or its packet is in the channel. `packet` is the index of the rung that is in the
     channel, or that the host sends at the end. `timer` is the wait that ended with it.
@@ -122,7 +122,7 @@ class CriticalPath:
 
     @property
     def length_ns(self) -> int:
-        """The session's time."""
+        """The session time."""
         return self.end_ns - self.begin_ns
 
     @cached_property

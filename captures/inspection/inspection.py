@@ -112,7 +112,7 @@ class OneSideInspection:
 @dataclass(frozen=True, eq=False)
 class Inspection:
     """All results. `packets` has a row for each packet of the session (`accounting.packets`), `rungs` are the messages
-    with their departures and arrivals, and `path` is where the session's time went. `exchange`, `view` and `path` are
+    with their departures and arrivals, and `path` is where the session time went. `exchange`, `view` and `path` are
     None, and `rungs` is empty, if the protocol could not be analysed; `clocks` is None if there is one clock. `notes`
     say so, each in a sentence. `left_out` states why the summary has no goodput and no measure derived from it; "" if
     it has them, or if the file's size is not known. `hits` are the packets that aimed faults have hit.

@@ -1,4 +1,4 @@
-"""The costs of the causes of a session's time: the run is performed again with one change, and the difference in time
+"""The costs of what makes a session longer: the run is performed again with one change, and the difference in time
 is the cost (`owlt.orchestrator.checks.counterfactuals`).
 
 If several losses have a common cost, the fewest of them with that cost are searched. Then the changes that save most
@@ -282,7 +282,7 @@ class Trials:
     def difference(self) -> str:
         """How the run without a change differs from the recorded one; "" if it takes the same time."""
         if _key(()) not in self._trials:
-            return "the repeated run has no packets, or was aborted"
+            return "the run without a change has no packets, or was aborted"
         recorded, again = self._base.times, self.base_times
         for what, before, after in (
             ("session time", recorded.session_s, again.session_s),

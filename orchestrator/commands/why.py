@@ -1,4 +1,4 @@
-"""`owlt why`: the breakdown of a session's time, the cost of each cause, and the differences between two runs; for a
+"""`owlt why`: the breakdown of the session time, the cost of each cause, and the differences between two runs; for a
 results directory, the breakdown for all runs."""
 
 from __future__ import annotations

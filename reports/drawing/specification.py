@@ -215,7 +215,7 @@ class Specification:
     """A figure. `height_mm` None: from the number of panels.
 
     A map has the grid of the answer: `y` is its criterion; x, facets and theory are not used. Where the time went has
-    the session's time for `y`.
+    the session time for `y`.
     """
 
     y: Quantity

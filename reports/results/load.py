@@ -94,7 +94,7 @@ class Run:
     doubts: tuple[str, ...] = ()
     """The problems of the files that belong to the run, a sentence each."""
     time: TimeAccount | None = None
-    """Where the session's time went; None if 'owlt why' has not computed it."""
+    """Where the session time went; None if 'owlt why' has not computed it."""
 
     @cached_property
     def suspect(self) -> tuple[str, ...]:

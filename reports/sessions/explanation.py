@@ -1,4 +1,4 @@
-"""The breakdown of one session's time in sentences: the share of each kind, and the causes.
+"""The breakdown of the session time in sentences: the share of each kind, and the causes.
 
 The values come from the critical path in captures.inspection; this module puts them into words.
 """
@@ -130,7 +130,7 @@ def _few(names: str) -> str:
 
 
 def explanation_json(path: CriticalPath, found: Sequence[Cause]) -> dict[str, object]:
-    """The breakdown of a session's time as JSON, with the causes."""
+    """The breakdown of the session time as JSON, with the causes."""
     return {
         "session_ns": path.length_ns,
         "delivered_after_ns": None if path.delivered_ns is None else path.delivered_ns - path.begin_ns,

@@ -354,7 +354,7 @@ def test_a_receiver_that_was_given_no_size_takes_one_session_of_any_number(tmp_p
 def test_a_sender_cancels_after_its_last_repetition(tmp_path: Path) -> None:
     deaf = Transfer(tmp_path, lambda side, _: side == "receiver", checkpoint_limit=3, cancel_limit=2)
 
-    with pytest.raises(Failed, match="repeated 3 times: cancelled with RLEXC"):
+    with pytest.raises(Failed, match="retransmitted 3 times: cancelled with RLEXC"):
         deaf.link.run({"sender": deaf.sender, "receiver": Absent()})
     counts = deaf.counts()
     assert (counts[SegmentType.RED_END_OF_BLOCK], counts[SegmentType.CANCEL_BY_SENDER]) == (4, 3)
