@@ -1,6 +1,6 @@
 """What can be changed in a recorded run: its losses, the waits of its programs, its links and the advertised values.
 
-On the clock exact, a run is a function of its seed and its channel. It is repeated over a channel without random
+On the clock exact, a run is a function of its seed and its channel. It is performed again over a channel without random
 effects; aimed faults drop the packets that were lost in the recorded run, except those whose loss is removed.
 `owlt.orchestrator.checks.changed_runs` has the runs with changes; `owlt.orchestrator.checks.costs` performs them.
 """
