@@ -1,4 +1,4 @@
-"""`owlt edges`: what becomes of a transfer if the link ends, or a host restarts, at any moment of it?"""
+"""`owlt edges`: interrupts a transfer at each of its packets, by an outage of the link or a restart of a host."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def edges(
         bool, typer.Option("--announce", help="Suspend and resume the programs by the commands of their profile.")
     ] = False,
     phases: Annotated[
-        int | None, typer.Option(min=1, metavar="COUNT", help="Most phases, evenly chosen; default: all.")
+        int | None, typer.Option(min=1, metavar="COUNT", help="Largest number of phases, evenly spaced; default: all.")
     ] = None,
     file_size: FileSize = "20 kB",
     channel: CalmChannel = None,
     parameter: ChangedParameters = None,
-    resume: Annotated[bool, typer.Option(help="Continue with what is in the results directory.")] = False,
+    resume: Annotated[bool, typer.Option(help="Continue an interrupted command in its results directory.")] = False,
     guests: Guests = None,
     as_json: Json = False,
 ) -> None:

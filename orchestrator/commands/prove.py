@@ -45,7 +45,9 @@ DELAY_RTTS = 10
 
 def prove(
     name: Implementation,
-    losses: Annotated[int, typer.Option(min=1, max=4, metavar="COUNT", help="Most packets that a fault hits.")] = 1,
+    losses: Annotated[
+        int, typer.Option(min=1, max=4, metavar="COUNT", help="Largest number of packets hit in a run.")
+    ] = 1,
     faults: Annotated[
         str, typer.Option(metavar="LIST", help="Faults at each packet: drop, duplicate, delay; separated by commas.")
     ] = "drop",

@@ -234,7 +234,7 @@ def extend(
         int | None, typer.Option(metavar="COUNT", min=1, help=f"Number of repetitions to add; default: {MORE}.")
     ] = None,
     to: Annotated[
-        int | None, typer.Option(metavar="COUNT", min=1, help="The number of repetitions that the sweep then has.")
+        int | None, typer.Option(metavar="COUNT", min=1, help="Total number of repetitions of the sweep afterwards.")
     ] = None,
     *,
     selected: Selected,

@@ -51,7 +51,7 @@ SHARE_BEFORE_WRAP = 0.75
 def soak(
     name: Implementation,
     duration: Annotated[str, typer.Option("--for", metavar="DURATION", help="Virtual time of the life.")] = "30 days",
-    every: Annotated[str, typer.Option(metavar="TIME", help="From the start of a transfer to the next.")] = "15 min",
+    every: Annotated[str, typer.Option(metavar="TIME", help="From one start of a transfer to the next.")] = "15 min",
     start: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,13 +71,13 @@ def soak(
     ] = None,
     parameter: ChangedParameters = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Start both programs for each transfer, also one that serves several.")
+        bool, typer.Option("--restart", help="Start both programs for each transfer, even if one could serve several.")
     ] = False,
     first: Annotated[
-        int, typer.Option(min=1, metavar="NUMBER", help="Begin the life with this transfer, at the time it has.")
+        int, typer.Option(min=1, metavar="NUMBER", help="Begin with this transfer, at its time in the whole life.")
     ] = 1,
     transfers: Annotated[
-        int | None, typer.Option(min=1, metavar="COUNT", help="End after so many transfers; default: all.")
+        int | None, typer.Option(min=1, metavar="COUNT", help="End after COUNT transfers; default: all.")
     ] = None,
     as_json: Json = False,
 ) -> None:

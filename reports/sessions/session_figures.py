@@ -359,7 +359,7 @@ def _legend(connection: Connection) -> list[Line2D | Patch]:
 
     handles: list[Line2D | Patch] = [line("congestion window", color=WINDOW, linewidth=1.2)]
     if np.isfinite(connection.ssthresh_segments).any():
-        handles.append(line("slow-start threshold", color=THRESHOLD, linewidth=1.0, dashes=(2.2, 1.2)))
+        handles.append(line("slow start threshold", color=THRESHOLD, linewidth=1.0, dashes=(2.2, 1.2)))
     names = {"recovery": "fast recovery", "loss": "after a timeout"}
     for name, (colour, strength) in SHADES.items():
         if name in connection.state:
