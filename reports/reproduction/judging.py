@@ -149,6 +149,9 @@ def _bounded_time(connection: DuckDBPyConnection, most_s: float) -> Iterator[Non
         interrupting.join()
 
 
+_SMALL_PARQUET = "FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, COMPRESSION_LEVEL 19"
+
+
 def write_files(connection: DuckDBPyConnection, directory: Path) -> None:
     """Write the files from which `database_of_files` makes a database, through another one: this one has no access to
     files."""
@@ -157,10 +160,11 @@ def write_files(connection: DuckDBPyConnection, directory: Path) -> None:
     with duckdb.connect(config={"threads": 1}) as writing:
         for name in (ALL_RUNS, *TABLES):
             described = connection.execute(f"DESCRIBE {name}").fetchall()
-            writing.register("columns", connection.execute(f"FROM {name}").fetchnumpy())
             cast = ", ".join(f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind, *_ in described)
             path = directory / f"{name}.parquet"
-            writing.execute(f"COPY (SELECT {cast} FROM columns) TO '{path}' (FORMAT parquet, COMPRESSION zstd)")
+            rows = f"FROM {name}" + ("" if name == ALL_RUNS else " ORDER BY ALL")  # ordered rows are half as large
+            writing.register("columns", connection.execute(rows).fetchnumpy())
+            writing.execute(f"COPY (SELECT {cast} FROM columns) TO '{path}' ({_SMALL_PARQUET})")
             writing.unregister("columns")
 
 
