@@ -51,14 +51,18 @@ class _Party:
         return datagram
 
     def _read(self, datagram: bytes, towards: int) -> Any:
-        """The PDU in a datagram that goes `towards` this side. Raises Damaged."""
-        return read_pdu(
-            datagram,
-            self._entity.decode,
-            towards=towards,
-            entities=self._settings.entities,
-            transaction=self._entity.transaction,
-        )
+        """The PDU in a datagram that goes `towards` this side; None if it is damaged, which is counted."""
+        try:
+            return read_pdu(
+                datagram,
+                self._entity.decode,
+                towards=towards,
+                entities=self._settings.entities,
+                transaction=self._entity.transaction,
+            )
+        except Damaged:
+            self._tally.count("unreadable")
+            return None
 
     def close(self) -> None:
         """Close the file; the party cannot be used afterwards."""
@@ -91,10 +95,8 @@ class Sending(_Party):
 
     def hear(self, datagram: bytes, now_s: float) -> None:
         self._entity.now_s = now_s
-        try:
-            pdu = self._read(datagram, TOWARDS_SENDER)
-        except Damaged:
-            self._tally.count("unreadable")
+        pdu = self._read(datagram, TOWARDS_SENDER)
+        if pdu is None:
             return
         kind, offset = kind_and_offset(datagram)
         if not self._is_expected(kind, pdu):
@@ -148,10 +150,8 @@ class Receiving(_Party):
         if self._entity.outcome is not None:
             return
         self._entity.now_s = now_s
-        try:
-            pdu = self._read(datagram, TOWARDS_RECEIVER)
-        except Damaged:
-            self._tally.count("unreadable")
+        pdu = self._read(datagram, TOWARDS_RECEIVER)
+        if pdu is None:
             return
         kind, offset = kind_and_offset(datagram)
         self._tally.received(kind, now_s, offset)
