@@ -279,7 +279,7 @@ def test_a_broken_capsule_is_an_error_of_the_user(tmp_path: Path) -> None:
     error = CliRunner().invoke(app, ["replay", str(tmp_path / "it.zip")]).exception
 
     assert isinstance(error, OwltError)
-    assert str(error).startswith(f"{tmp_path}/it.zip: is not a capsule, or damaged")
+    assert str(error).startswith(f"{tmp_path}/it.zip: is not a file of owlt, or damaged (it is too short)")
 
 
 def test_a_run_on_another_clock_has_no_capsule(tmp_path: Path) -> None:

@@ -240,12 +240,12 @@ def test_another_file_over_a_dead_channel_makes_it_unfit_unless_its_profile_says
 
 
 @pytest.mark.parametrize(
-    ("damaged_bit", "present_bytes", "level"), [(20, 200, "ok"), (20, 201, "bad"), (160, 1, "bad")]
+    ("damaged_bit", "present_bytes", "level"), [(60, 200, "ok"), (60, 201, "bad"), (20, 1, "bad"), (160, 1, "bad")]
 )
-def test_what_arrives_in_packets_damaged_in_the_ethernet_header_alone_is_rightly_accepted(
+def test_what_arrives_in_packets_damaged_in_ethernets_source_address_only_is_rightly_accepted(
     cfdp: Implementation, tmp_path: Path, damaged_bit: int, present_bytes: int, level: str
 ) -> None:
-    """The damaged packet carries 200 bytes."""
+    """The damaged packet carries 200 bytes. A host refuses a frame for another destination (bit 20)."""
     dead = LAUNCHED | {
         "outcome": "timed_out",
         "present_bytes": present_bytes,

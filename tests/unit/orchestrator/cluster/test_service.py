@@ -155,7 +155,7 @@ def test_a_user_that_is_silent_loses_the_machine(make_service: Callable[..., Ser
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
 
-    with pytest.raises(LookupError, match="lab2 does not perform the sweep of alice"):
+    with pytest.raises(LookupError, match="lab2 no longer performs the sweep of alice"):
         service.sweep_of(USER)
 
 
