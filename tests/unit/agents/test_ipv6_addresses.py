@@ -62,7 +62,7 @@ def _blast_s(over_ipv6: bool) -> float:
 @pytest.mark.parametrize(
     ("frames", "timer_s"),
     [
-        (2, lambda over_ipv6: LtpSettings(rate_bps=8000, rtt_s=1, over_ipv6=over_ipv6).timer_s),
+        (2, lambda over_ipv6: LtpSettings(rate_bps=8000, rtt_s=1, over_ipv6=over_ipv6).interval_s),
         (2, lambda over_ipv6: CfdpSettings(rate_bps=8000, rtt_s=1, over_ipv6=over_ipv6).ack_interval_s),
         (2, lambda over_ipv6: SaratogaSettings(rate_bps=8000, rtt_s=1, over_ipv6=over_ipv6).timer_s),
         (4, lambda over_ipv6: QuicSettings(rate_bps=8000, rtt_s=1, over_ipv6=over_ipv6).first_rtt_s),

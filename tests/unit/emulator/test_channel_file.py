@@ -228,7 +228,7 @@ def test_a_key_that_is_none_of_a_profiles_is_answered_with_those_that_are() -> N
         ("timeline:\n  steps:\n  - at: 0 s\n  - at: 1 s\n    forward: {rate: 1}\n", ["dir/c.yaml:4", "forward.rate"]),
         ("timeline:\n  stepps: []\n", ["dir/c.yaml:2: timeline.stepps", "is not a known key; did you mean steps?"]),
         ("timeline: {loop_after: 3 s}\n", ["dir/c.yaml:1: timeline", "steps, a trace or contacts"]),
-        ("timeline:\n  outside: drop\n", ["dir/c.yaml:2: timeline.outside", "without contacts"]),
+        ("timeline:\n  outside: drop\n", ["dir/c.yaml:2: timeline.outside", "needs contacts"]),
         ("timeline:\n  contacts: [[0 s, 600]]\n", ["dir/c.yaml:2: timeline.contacts[0]", "got 600"]),
         ("timeline:\n  contacts: [[5 s, 4 s]]\n", ["dir/c.yaml:2: timeline.contacts[0]", "end after the start"]),
         ("timeline:\n  contacts: [[0 s, 5 s], [5 s, 6 s]]\n", ["timeline.contacts[1]", "merge windows"]),
