@@ -495,15 +495,20 @@ def own(place: Place) -> Iterator[None]:
         yield
 
 
+def pids(place: Place) -> list[int]:
+    """The processes in a rack's namespaces."""
+    found: list[int] = []
+    for role in ROLES:
+        inside = ["ip", "netns", "pids", place.namespace(role)]
+        found += map(int, subprocess.run(inside, capture_output=True, text=True, check=False).stdout.split())
+    return found
+
+
 def _kill_hosts(place: Place) -> None:
     """End the hosts of a killed run, with the file systems that it mounted for them."""
-    for role in ROLES:
-        inside = subprocess.run(
-            ["ip", "netns", "pids", place.namespace(role)], capture_output=True, text=True, check=False
-        )
-        for pid in inside.stdout.split():
-            with suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+    for pid in pids(place):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     for source, directory, *_ in map(str.split, Path("/proc/mounts").read_text().splitlines()):
         if source == place.name:
             subprocess.run(["umount", "-l", directory], check=False)

@@ -19,6 +19,7 @@ OTHER = ChannelSpec.from_wire({"forward": {"delay": "50 ms"}}).to_wire()
 PARAMETERS: dict[str, tuple[Any, ...]] = {
     "configure": (OTHER,),
     "change": ("forward", {"delay": "50 ms"}),
+    "faults_replace": ([],),
     "certify": (OTHER, {}),
 }
 
