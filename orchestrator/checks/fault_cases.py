@@ -6,7 +6,7 @@ clock exact such a run is a function of its faults, and all of its packets are k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
@@ -136,6 +136,10 @@ def telling_packets(sent: Iterable[SentPacket]) -> list[SentPacket]:
         alike.setdefault((packet.place.direction, packet.name), []).append(packet)
     chosen = [packet for group in alike.values() for packet in (group if len(group) <= FEW else (group[0], group[-1]))]
     return sorted(chosen, key=lambda packet: (packet.at_ns, packet.place))
+
+
+PlanOfCases = Callable[[Mapping[str, Sequence[Fault]]], Plan]
+"""The plan with one run of each case, by the names of the cases."""
 
 
 def plan_of_cases(

@@ -119,18 +119,6 @@ def shrink_by_message(losses: Hits) -> Search[Hit]:
     return (yield from shrink(losses))
 
 
-def first_sets(search: Search[Hit]) -> list[Hits]:
-    """The sets that a search tries as long as none of them has the effect."""
-    found: list[Hits] = []
-    try:
-        sets = next(search)
-        while True:
-            found += sets
-            sets = search.send([False] * len(sets))
-    except StopIteration:
-        return found
-
-
 def result_of(search: Search[Hit], has_effect: Callable[[Sequence[Hits]], Sequence[bool]]) -> Hits:
     """The result of a search; `has_effect` decides for each set that it tries whether it has the effect."""
     try:

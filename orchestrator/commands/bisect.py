@@ -11,7 +11,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake, Place, not_one_of
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import empty_directory, perform_cases
+from owlt.orchestrator.commands.performing import case_runs, empty_directory
 from owlt.orchestrator.commands.usage import (
     ChangedParameters,
     FileSize,
@@ -97,15 +97,17 @@ def bisect(
     again = shlex.join(["owlt", "bisect", *words, *(["--channel", channel] if channel else [])])
     tried: dict[int, Tried] = {}
 
-    def is_bad(number: int) -> bool:
-        if number not in tried:
-            place = results / f"{number + 1}-{versions[number].name}"
-            perform_cases(printer, plans[number], place, again, 1)
-            tried[number] = _tried(plans[number], place, tried[0].run if number and limit is None else None, limit)
-            printer.text(f"{names[number]}: {'bad' if tried[number].is_bad else 'good'}: {tried[number].text}")
-        return tried[number].is_bad
+    with case_runs(printer, again, guests=1) as perform:
 
-    found = None if is_bad(0) or not is_bad(len(names) - 1) else first_bad(len(names), is_bad)
+        def is_bad(number: int) -> bool:
+            if number not in tried:
+                place = results / f"{number + 1}-{versions[number].name}"
+                perform(plans[number], place)
+                tried[number] = _tried(plans[number], place, tried[0].run if number and limit is None else None, limit)
+                printer.text(f"{names[number]}: {'bad' if tried[number].is_bad else 'good'}: {tried[number].text}")
+            return tried[number].is_bad
+
+        found = None if is_bad(0) or not is_bad(len(names) - 1) else first_bad(len(names), is_bad)
     printer.json(_as_json(names, tried, found, results))
     printer.text(_conclusion(names, tried, found))
     raise typer.Exit(0 if found is not None else 1)

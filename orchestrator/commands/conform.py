@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import empty_directory, perform_cases
+from owlt.orchestrator.commands.performing import PerformCases, case_runs, empty_directory
 from owlt.orchestrator.commands.usage import Guests, Implementation, Json, complete_implementation
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def conform(
     open_tests, found = 0, {}
     for implementation in implementations:
         results = empty_directory(CONFORMANCE, implementation.name)
-        findings = _findings(printer, implementation, tests, results, guests, again)
+        with case_runs(printer, again, guests) as perform:
+            findings = _findings(perform, implementation, tests, results)
         found[implementation.name] = findings
         open_tests += sum(each.verdict in ("failed", "inconclusive") for each in findings)
         _write(implementation.name, tests, findings, results, again)
@@ -80,12 +81,7 @@ def _summary(findings: list[Finding]) -> str:
 
 
 def _findings(
-    printer: Printer,
-    implementation: contract.Implementation,
-    suite: Suite,
-    results: Path,
-    guests: int | None,
-    again: str,
+    perform: PerformCases, implementation: contract.Implementation, suite: Suite, results: Path
 ) -> list[Finding]:
     """The verdict on each case: cases with the same parameters are performed as one plan."""
     from owlt.orchestrator.checks.suites import finding_of, in_case
@@ -99,18 +95,16 @@ def _findings(
         if variant is None:
             found |= {name: finding_of(name, case, None, None) for name, case in cases.items()}
         else:
-            found |= _performed(printer, variant, suite, cases, results / str(number), guests, again)
+            found |= _performed(perform, variant, suite, cases, results / str(number))
     return [found[case_name] for case_name in suite.cases]
 
 
 def _performed(
-    printer: Printer,
+    perform: PerformCases,
     implementation: contract.Implementation,
     suite: Suite,
     cases: Mapping[str, SuiteCase],
     results: Path,
-    guests: int | None,
-    again: str,
 ) -> dict[str, Finding]:
     from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_of_cases
     from owlt.orchestrator.checks.suites import finding_of
@@ -119,7 +113,7 @@ def _performed(
 
     faults = {name: case.faults for name, case in cases.items()}
     plan = plan_of_cases(f"conform-{implementation.name}", implementation, PLAIN_CHANNEL, suite.file_size, faults)
-    perform_cases(printer, plan, results, again, guests)
+    perform(plan, results)
     runs = {run.permutation.channel_name: run_directory(results, run.run_id) for run in plan.runs}
     return {name: finding_of(name, case, read_record(runs[name]), runs[name]) for name, case in cases.items()}
 

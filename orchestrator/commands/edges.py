@@ -14,7 +14,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import empty_directory, perform_cases
+from owlt.orchestrator.commands.performing import PerformCases, case_runs, empty_directory
 from owlt.orchestrator.commands.usage import (
     CalmChannel,
     ChangedParameters,
@@ -112,12 +112,13 @@ def edges(
     words += ["--channel", channel] if channel else []
     words += option_words("--parameter", parameter)
     again = shlex.join(["owlt", "edges", *words, "--resume"])
-    transfer = _Transfer(implementation, size_bytes, announce, results, again)
-    base = transfer.perform("0", {"none": link}, {}, printer, guests)["none"]
-    _require_delivered(base)
-    found = phases_of(base)[1 if announce else 0 :]  # before the first packet, the programs are still starting
-    cases = _cases(found, phases, gaps_ns, modes, restart)
-    runs = transfer.perform("1", *_over(link, cases, direction), printer, guests)
+    with case_runs(printer, again, guests) as perform:
+        transfer = _Transfer(implementation, size_bytes, announce, results, perform)
+        base = transfer.over("0", {"none": link}, {})["none"]
+        _require_delivered(base)
+        found = phases_of(base)[1 if announce else 0 :]  # before the first packet, the programs are still starting
+        cases = _cases(found, phases, gaps_ns, modes, restart)
+        runs = transfer.over("1", *_over(link, cases, direction))
     plain = PlainRun.of(base)
     trials = [trial_of(interruption, runs[case], plain) for case, interruption in cases.items()]
     lines = _lines(implementation.name, trials, len(found))
@@ -136,22 +137,15 @@ def edges(
 
 @dataclass(frozen=True)
 class _Transfer:
-    """The transfer that is interrupted. `again` is the command that continues its runs."""
+    """The transfer that is interrupted, and what performs its runs."""
 
     implementation: contract.Implementation
     size_bytes: int
     announce_outages: bool
     results: Path
-    again: str
+    perform: PerformCases
 
-    def perform(
-        self,
-        part: str,
-        channels: Mapping[str, ChannelSpec],
-        restarts: Mapping[str, Restart],
-        printer: Printer,
-        guests: int | None,
-    ) -> dict[str, Path]:
+    def over(self, part: str, channels: Mapping[str, ChannelSpec], restarts: Mapping[str, Restart]) -> dict[str, Path]:
         """Perform it once over each channel, into a part of the results directory: the runs by channel."""
         from owlt.orchestrator.checks.fault_cases import plan_over
         from owlt.results.recorded_runs import run_directory
@@ -164,7 +158,7 @@ class _Transfer:
             restarts=restarts,
             announce_outages=self.announce_outages,
         )
-        perform_cases(printer, plan, self.results / part, self.again, guests)
+        self.perform(plan, self.results / part)
         return {run.permutation.channel_name: run_directory(self.results / part, run.run_id) for run in plan.runs}
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from owlt.orchestrator.commands.output import Printer, verbosity
-from owlt.orchestrator.commands.performing import empty_directory
+from owlt.orchestrator.commands.performing import case_runs, empty_directory
 from owlt.orchestrator.commands.usage import (
     ChangedParameters,
     Guests,
@@ -241,19 +242,16 @@ def _perform_losses(
     printer: Printer, implementation: contract.Implementation, results: Path, guests: int | None, again: str
 ) -> list[Trial]:
     """Perform a short transfer without a loss, and then with the loss of each telling packet, if it is delivered."""
-    from owlt.orchestrator.checks.fault_cases import Hit, Hits, telling_packets
+    from owlt.orchestrator.checks.fault_cases import Hit, Hits, plan_of_cases, telling_packets
     from owlt.orchestrator.checks.trials import CHANNELS, CLEAN, best_clock
     from owlt.orchestrator.commands.prove import perform_sets
 
-    def performed(sets: list[Hits], number: int, base: Trial | None) -> list[Trial]:
-        channel, clock, place = CHANNELS[CLEAN], best_clock(implementation), results / str(number)
-        return perform_sets(
-            printer, implementation, channel, SHORT_FILE_BYTES, sets, place, guests, again, base, clock=clock
-        )
-
-    (base,) = performed([()], 0, None)
-    sets: list[Hits] = [(Hit(packet.place),) for packet in telling_packets(base.sent)] if base.is_delivered else []
-    return [base, *performed(sets, 1, base)]
+    name, clock = f"prove-{implementation.name}", best_clock(implementation)
+    plan_of = partial(plan_of_cases, name, implementation, CHANNELS[CLEAN], SHORT_FILE_BYTES, clock=clock)
+    with case_runs(printer, again, guests) as perform:
+        (base,) = perform_sets(perform, plan_of, [()], results / "0")
+        sets: list[Hits] = [(Hit(packet.place),) for packet in telling_packets(base.sent)] if base.is_delivered else []
+        return [base, *perform_sets(perform, plan_of, sets, results / "1", base)]
 
 
 def _print_log_tails(printer: Printer, results: Path) -> None:

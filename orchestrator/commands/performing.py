@@ -6,7 +6,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -413,22 +414,32 @@ def empty_directory(parent: Path, name: str) -> Path:
     return path
 
 
-def perform_cases(
-    printer: Printer, plan: Plan, results: Path, again: str, guests: int | None, machine: Machine | None = None
-) -> Performed:
-    """Perform a plan whose runs may fail: what they show is not that. Ends the command if it is interrupted, or if one
-    of its runs has no record."""
+PerformCases = Callable[["Plan", Path], None]
+"""Performs a plan whose runs may fail, into a results directory."""
+
+
+@contextmanager
+def case_runs(printer: Printer, again: str, guests: int | None) -> Iterator[PerformCases]:
+    """Performs plans whose runs may fail: what they show is not that. Plans with the same implementations use the same
+    prepared guests. `again` is the command that is printed after an interrupt.
+
+    A call ends the command if it is interrupted, or if one of its runs has no record.
+    """
     from owlt.orchestrator.commands.progress import SweepProgress
     from owlt.orchestrator.sweep.campaign import Start, perform_plan
-    from owlt.orchestrator.sweep.machine import THIS_MACHINE
+    from owlt.orchestrator.sweep.machine import PreparedMachine
 
-    start = Start(plan, results, again, machine=machine or THIS_MACHINE, guests=guests)
-    with SweepProgress(printer.console, again, expected_failures={run.run_id for run in plan.runs}) as observe:
-        performed = perform_plan(start, observe)
-    if performed.interrupted:
-        printer.note(performed.summary)
-        raise typer.Exit(INTERRUPTED_STATUS)
-    if performed.recorded < len(plan.runs):
-        printer.note(performed.summary)
-        raise typer.Exit(1)
-    return performed
+    with PreparedMachine() as machine:
+
+        def perform(plan: Plan, results: Path) -> None:
+            start = Start(plan, results, again, machine=machine, guests=guests)
+            with SweepProgress(printer.console, again, expected_failures={run.run_id for run in plan.runs}) as observe:
+                performed = perform_plan(start, observe)
+            if performed.interrupted:
+                printer.note(performed.summary)
+                raise typer.Exit(INTERRUPTED_STATUS)
+            if performed.recorded < len(plan.runs):
+                printer.note(performed.summary)
+                raise typer.Exit(1)
+
+        yield perform

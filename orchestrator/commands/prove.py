@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import empty_directory, perform_cases
+from owlt.orchestrator.commands.performing import PerformCases, case_runs, empty_directory
 from owlt.orchestrator.commands.usage import (
     CalmChannel,
     ChangedParameters,
@@ -26,12 +27,10 @@ from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from owlt.agents.contract import implementation as contract
-    from owlt.agents.contract.implementation import Clock
     from owlt.emulator.channel.aimed_fault import Action
     from owlt.emulator.channel.spec import ChannelSpec
-    from owlt.orchestrator.checks.fault_cases import Hits
+    from owlt.orchestrator.checks.fault_cases import Hits, PlanOfCases
     from owlt.orchestrator.checks.proof import Trial, Verdict
-    from owlt.orchestrator.sweep.machine import Machine
 
 PROOFS = Path("results", "proofs")
 COUNTEREXAMPLE, PAGE = "counterexample.yaml", "index.html"
@@ -71,10 +70,10 @@ def prove(
     Exit status: 0 if the file is delivered after every set, 1 if not.
     """
     from owlt.inputs.quantities import parse_size_bytes
+    from owlt.orchestrator.checks.fault_cases import plan_of_cases
     from owlt.orchestrator.checks.proof import successors, verdict_of
     from owlt.orchestrator.commands.implementations import with_parameters
     from owlt.orchestrator.profiles.catalogue import find_implementation
-    from owlt.orchestrator.sweep.machine import PreparedMachine
     from owlt.results.plain_files import real_root
 
     printer = Printer(as_json)
@@ -90,18 +89,16 @@ def prove(
     words += ["--channel", channel] if channel else []
     words += option_words("--parameter", parameter)
     again = shlex.join(["owlt", "prove", *words, "--resume"])
+    plan_of = partial(plan_of_cases, f"prove-{implementation.name}", implementation, link, size_bytes)
     trials: list[Trial] = []
     base: Trial | None = None
     sets: list[Hits] = [()]
-    with PreparedMachine() as machine:
+    with case_runs(printer, again, guests) as perform:
         for level in range(losses + 1):
             if len(sets) > MOST_SETS:
                 problem, fix = f"{len(sets):,} sets of {level} faults", "use a smaller file, or a lower --losses"
                 raise OwltError(Mistake.of("--losses", problem, f"at most {MOST_SETS:,}", fix))
-            place = results / str(level)
-            found = perform_sets(
-                printer, implementation, link, size_bytes, sets, place, guests, again, base, machine=machine
-            )
+            found = perform_sets(perform, plan_of, sets, results / str(level), base)
             trials += found
             base = trials[0]
             if level == 0 and not found[0].is_delivered:
@@ -162,29 +159,17 @@ def calm_channel(name: str | None) -> ChannelSpec:
 
 
 def perform_sets(
-    printer: Printer,
-    implementation: contract.Implementation,
-    channel: ChannelSpec,
-    file_size_bytes: int,
-    sets: Sequence[Hits],
-    results: Path,
-    guests: int | None,
-    again: str,
-    base: Trial | None = None,
-    ip: int = 4,
-    clock: Clock = "exact",
-    machine: Machine | None = None,
+    perform: PerformCases, plan_of: PlanOfCases, sets: Sequence[Hits], results: Path, base: Trial | None = None
 ) -> list[Trial]:
-    """One run of each set of faults, in a results directory of their own; ends the command if it is interrupted. `base`
-    is the trial without faults, with which they are compared. A `machine` may have guests that are prepared already."""
-    from owlt.orchestrator.checks.fault_cases import aimed_at, case_name, plan_of_cases
+    """One run of each set of faults, in a results directory of their own. `base` is the trial without faults, with
+    which they are compared."""
+    from owlt.orchestrator.checks.fault_cases import aimed_at, case_name
     from owlt.orchestrator.checks.proof import trials_of
 
     if not sets:
         return []
-    cases = {case_name(each): aimed_at(each) for each in sets}
-    plan = plan_of_cases(f"prove-{implementation.name}", implementation, channel, file_size_bytes, cases, ip, clock)
-    perform_cases(printer, plan, results, again, guests, machine)
+    plan = plan_of({case_name(each): aimed_at(each) for each in sets})
+    perform(plan, results)
     return trials_of(plan, results, sets, base)
 
 

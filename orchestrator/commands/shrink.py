@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import empty_directory
+from owlt.orchestrator.commands.performing import case_runs, empty_directory
 from owlt.orchestrator.commands.prove import perform_sets, require_repeatable, write_channel
 from owlt.orchestrator.commands.usage import Guests, Json, parsed
 from owlt.orchestrator.errors import OwltError
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 SHRUNK = Path("results", "shrunk")
 CHANNEL = "channel.yaml"
-FEW_LOSSES = 8
 
 
 def shrink(
@@ -45,7 +45,7 @@ def shrink(
     """
     from owlt.inputs.quantities import parse_delay_ns
     from owlt.orchestrator.checks import shrinking
-    from owlt.orchestrator.checks.fault_cases import ladder_lines
+    from owlt.orchestrator.checks.fault_cases import ladder_lines, plan_of_cases
     from owlt.orchestrator.checks.message_places import by_message
     from owlt.orchestrator.checks.proof import UNDECIDED
     from owlt.orchestrator.planning.plan import channel_of, read_plan
@@ -77,36 +77,31 @@ def shrink(
         raise OwltError(Mistake.of(str(run), "no packet was lost", "a run with losses"))
     results = empty_directory(SHRUNK, record.run_id)
     again = shlex.join(["owlt", "shrink", str(run), *(["--slower-than", slower_than] if slower_than else [])])
+    name, size_bytes = f"prove-{implementation.name}", record.file_size_bytes
+    plan_of = partial(plan_of_cases, name, implementation, channel, size_bytes, ip=record.ip)
     tried: dict[Hits, Trial] = {}
 
-    def has_effect(sets: Sequence[Hits]) -> list[bool]:
-        left = [each for each in dict.fromkeys(sets) if each not in tried]
-        number = len(list(results.iterdir())) if results.exists() else 0
-        size_bytes = record.file_size_bytes or 0
-        place = results / f"round-{number + 1}"
-        for trial in perform_sets(
-            printer, implementation, channel, size_bytes, left, place, guests, again, ip=record.ip
-        ):
-            if trial.outcome in UNDECIDED:
-                printer.note(f"{trial.run}: {trial.outcome}: {trial.reason}; to run it again: {again}")
-                raise typer.Exit(1)
-            tried[trial.hits] = trial
-        return [is_as_before(tried[each], limit_s) for each in sets]
+    with case_runs(printer, again, guests) as perform:
 
-    # each round starts a guest, so of few losses many sets are tried at once
-    is_few = len(losses) <= FEW_LOSSES
-    at_once = shrinking.first_sets(shrinking.shrink(losses)) if is_few else next(shrinking.shrink(losses))
-    if not has_effect([losses, *at_once])[0]:
-        printer.json({"run": run, "losses": len(losses), "left": None, "channel": None, "runs": len(tried)})
-        printer.text(f"{run}: the {len(losses)} losses alone do not have the effect: {tried[losses].outcome}")
-        raise typer.Exit(1)
-    left = shrinking.result_of(shrinking.shrink(losses), has_effect)
-    if len(left) > 1:
-        of_messages = by_message(tried[left].run, left, implementation.protocol)
-        if len(left) <= FEW_LOSSES:
-            has_effect(shrinking.first_sets(shrinking.shrink_by_message(of_messages)))
-        fewer = shrinking.result_of(shrinking.shrink_by_message(of_messages), has_effect)
-        left = min(left, fewer, key=len)
+        def has_effect(sets: Sequence[Hits]) -> list[bool]:
+            left = [each for each in dict.fromkeys(sets) if each not in tried]
+            number = len(list(results.iterdir())) if results.exists() else 0
+            for trial in perform_sets(perform, plan_of, left, results / f"round-{number + 1}"):
+                if trial.outcome in UNDECIDED:
+                    printer.note(f"{trial.run}: {trial.outcome}: {trial.reason}; to run it again: {again}")
+                    raise typer.Exit(1)
+                tried[trial.hits] = trial
+            return [is_as_before(tried[each], limit_s) for each in sets]
+
+        if not has_effect([losses])[0]:
+            printer.json({"run": run, "losses": len(losses), "left": None, "channel": None, "runs": len(tried)})
+            printer.text(f"{run}: the {len(losses)} losses alone do not have the effect: {tried[losses].outcome}")
+            raise typer.Exit(1)
+        left = shrinking.result_of(shrinking.shrink(losses), has_effect)
+        if len(left) > 1:
+            of_messages = by_message(tried[left].run, left, implementation.protocol)
+            fewer = shrinking.result_of(shrinking.shrink_by_message(of_messages), has_effect)
+            left = min(left, fewer, key=len)
     trial = tried[left]
     path = write_channel(trial, channel, results / CHANNEL)
     printer.json({"run": run, "losses": len(losses), "left": list(trial.packets), "channel": path, "runs": len(tried)})

@@ -13,7 +13,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import empty_directory, perform_cases
+from owlt.orchestrator.commands.performing import case_runs, empty_directory
 from owlt.orchestrator.commands.usage import Guests, Json
 from owlt.orchestrator.errors import OwltError
 
@@ -138,11 +138,13 @@ def _costs(
     results = empty_directory(PERFORMED, record.run_id)
     again = shlex.join(["owlt", "why", str(run)])
 
-    def perform(plan: Plan, name: str) -> Path:
-        perform_cases(printer, plan, results / name, again, guests)
-        return results / name
+    with case_runs(printer, again, guests) as perform_cases:
 
-    return costs(real_root(run.absolute()), path, found, perform)
+        def perform(plan: Plan, name: str) -> Path:
+            perform_cases(plan, results / name)
+            return results / name
+
+        return costs(real_root(run.absolute()), path, found, perform)
 
 
 def _cost_lines(costs: Costs, every: bool) -> Iterator[str]:

@@ -36,7 +36,8 @@ has then sent its first packet, but the packet is still in the queue: 100 bytes 
 def beginning_of(run: Run, sweep: Sweep) -> Run | None:
     """The shared run: it begins like this run, and its faults hit nothing. It is equal for all runs that can share it;
     None if this run has to be performed from its start."""
-    is_altered = sweep.restarts or sweep.skipped_waits or sweep.announce_outages or sweep.host_captures
+    name = run.permutation.channel_name
+    is_altered = name in sweep.restarts or name in sweep.skipped_waits or sweep.announce_outages or sweep.host_captures
     is_alone = sweep.clock != "exact" or sweep.rig != "virtual" or is_altered
     if is_alone or not all(map(_is_simple, run.faults)):
         return None

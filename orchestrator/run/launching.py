@@ -6,6 +6,7 @@ On the exact clock, guests are copies of templates: guests with the rig raised, 
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import signal
@@ -21,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Protocol
 
+from owlt.agents.contract.implementation import Clock, Implementation
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.hosts.host import HostError
@@ -162,18 +164,19 @@ stops the exact clock, and with it those limits."""
 
 
 class Templates:
-    """Templates for all plans with the same implementations on one clock; each is prepared when it is first needed. Not
-    safe for use by several threads at once."""
+    """Templates for all plans on one clock; each is prepared when it is first needed. Not safe for use by several
+    threads at once."""
 
-    def __init__(self, plan: Plan, kernel: Kernel, cpu: int, smallest_mb: int) -> None:
-        self._plan = plan
+    def __init__(self, kernel: Kernel, clock: Clock, cpu: int) -> None:
         self._kernel = kernel
+        self._clock = clock
         self._cpu = cpu
-        self._smallest_mb = smallest_mb
         self._templates: dict[int, Template] = {}
         self.beginnings: dict[str, CopiedTemplate | None] = {}
         """The guests that have performed a shared beginning, by its name; None: the runs cannot share it."""
-        self._versions: dict[str, str] | None = None
+        self.sharing: Counter[str] = Counter()
+        """How many runs of all plans share each beginning."""
+        self._versions: dict[str, dict[str, str]] = {}
         self._end = ExitStack()
         self._directory = self._end.enter_context(process_directory("templates"))
 
@@ -191,17 +194,18 @@ class Templates:
             template = None
         return template or self._prepared(memory_mb)
 
-    def versions(self) -> dict[str, str]:
-        """The versions of the plan's implementations, from their programs in a copy of the smallest template."""
-        if self._versions is None:
+    def versions(self, plan: Plan) -> dict[str, str]:
+        """The versions of a plan's implementations, from their programs in a copy of the smallest template."""
+        key = json.dumps({name: each.model_dump(mode="json") for name, each in plan.implementations.items()})
+        if key not in self._versions:
             directory = Path(tempfile.mkdtemp(prefix="survey-", dir=self._directory))
-            write_survey(self._plan, directory)
-            reason = self._survey(directory)
+            write_survey(plan, directory)
+            reason = self._survey(directory, SURVEY_HANG_S + VERSION_S * len(plan.implementations))
             try:
-                self._versions = read_versions(directory)
+                self._versions[key] = read_versions(directory)
             except (OSError, ValueError) as problem:
                 raise HostError(f"the versions of the implementations are not known: {reason}") from problem
-        return self._versions
+        return self._versions[key]
 
     def beginning(self, batch: Batch, memory_mb: int, cpu: int, write: Callable[[Path], None]) -> CopiedTemplate:
         """A guest that performs the beginning of a batch's run and then becomes a template. `write` writes its task.
@@ -212,10 +216,9 @@ class Templates:
         write(directory)
         return CopiedTemplate(self._of_size(memory_mb), batch.seed, cpu, directory)
 
-    def _survey(self, directory: Path) -> str:
+    def _survey(self, directory: Path, limit_s: float) -> str:
         """Perform the survey in a directory. Returns why it may have failed."""
-        worker = WorkerProcess(self.copy(self._smallest_mb, SEED, self._cpu, directory))
-        limit_s = SURVEY_HANG_S + VERSION_S * len(self._plan.implementations)
+        worker = WorkerProcess(self.copy(SMALLEST_GUEST_MB, SEED, self._cpu, directory))
         lines: list[str] = []
         try:
             lines.extend(worker.lines(lambda: limit_s))
@@ -232,7 +235,7 @@ class Templates:
         self._end.close()
 
     def _prepared(self, memory_mb: int) -> Template:
-        boot = guest.Boot(self._kernel.path, self._plan.sweep.clock, self._cpu, memory_mb, SEED, self._kernel.seccomp)
+        boot = guest.Boot(self._kernel.path, self._clock, self._cpu, memory_mb, SEED, self._kernel.seccomp)
         directory = Path(tempfile.mkdtemp(prefix=f"{memory_mb}MB-", dir=self._directory))
         command = guest.python_command(WORKER, guest.RIG_DIRECTORY, "--template")
         self._templates[memory_mb] = Template(boot, directory, command)
@@ -254,20 +257,19 @@ class Launcher(Protocol):
 
 
 WORTH_SHARING = 4
-"""The smallest number of runs of a plan for which a shared beginning is performed once: for fewer, this saves
-little."""
+"""The smallest number of runs for which a shared beginning is performed once: for fewer, this saves little."""
 
 
 class SharedBeginnings:
-    """The guests of runs that share their beginning (`run.branching`). A beginning is shared by at least `least` runs.
-    Not safe for use by several threads at once."""
+    """The guests of a plan's runs that share their beginning (`run.branching`), among each other and with the runs of
+    earlier plans. Not safe for use by several threads at once."""
 
-    def __init__(self, plan: Plan, templates: Templates, least: int) -> None:
+    def __init__(self, plan: Plan, templates: Templates) -> None:
         self._sweep = plan.sweep
+        self._settings = {name: _launch_settings(plan.sweep, each) for name, each in plan.implementations.items()}
         self._templates = templates
-        self._least = least
-        self._runs = Counter(map(self._name, plan.runs))
         self._launched: set[str] = set()
+        templates.sharing.update(map(self._name, plan.runs))
 
     def copy(
         self, batch: Batch, memory_mb: int, cpu: int, directory: Path, write: Callable[[Batch, Path], None]
@@ -280,7 +282,7 @@ class SharedBeginnings:
         """
         run, beginnings = batch.runs[0], self._templates.beginnings
         name = self._name(run)
-        if not name or self._runs[name] < self._least or run.run_id in self._launched:
+        if not name or self._templates.sharing[name] < WORTH_SHARING or run.run_id in self._launched:
             return None
         self._launched.add(run.run_id)
         try:
@@ -294,29 +296,31 @@ class SharedBeginnings:
             return None
 
     def _name(self, run: Run) -> str:
+        """What the beginning depends on; "" if the run has to be performed from its start."""
         beginning = beginning_of(run, self._sweep)
-        return beginning.model_dump_json() if beginning else ""
+        return beginning.model_dump_json() + self._settings[run.permutation.implementation] if beginning else ""
+
+
+def _launch_settings(sweep: Sweep, implementation: Implementation) -> str:
+    """What the beginning of an implementation's runs depends on, beside the run: all but the names of channels."""
+    named: dict[str, object] = {"name": "", "channel": None, "restarts": {}, "skipped_waits": {}}
+    return sweep.model_copy(update=named).model_dump_json() + implementation.model_dump_json()
 
 
 class VirtualWorkers:
     """Workers in guests, one pinned to each core: copies of a template if the kernel can be copied, or booted."""
 
     def __init__(
-        self, plan: Plan, kernel: Kernel, cpus: list[int], provenance: Provenance, of: Templates | None = None
+        self, plan: Plan, kernel: Kernel, cpus: list[int], provenance: Provenance, kept: Templates | None = None
     ) -> None:
-        """`of` are templates that belong to the workers of another plan; they are not closed with these workers."""
+        """`kept` are templates that other plans use too; they are not closed with these workers."""
         self.provenance = provenance
         self._plan = plan
         self._kernel = kernel
         self._cpus = cpus
-        self._is_owner = of is None
-        self._templates = of or Templates(plan, kernel, cpus[0], SMALLEST_GUEST_MB)
-        self._beginnings = SharedBeginnings(plan, self._templates, least=WORTH_SHARING if self._is_owner else 1)
-
-    def of_plan(self, plan: Plan) -> VirtualWorkers:
-        """Workers for another plan with the same implementations on the same clock, which use the templates of these
-        workers."""
-        return VirtualWorkers(plan, self._kernel, self._cpus, self.provenance, self._templates)
+        self._keeps = kept is not None
+        self._templates = kept or Templates(kernel, plan.sweep.clock, cpus[0])
+        self._beginnings = SharedBeginnings(plan, self._templates)
 
     def __call__(self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]) -> Worker:
         memory_mb = guest_memory_mb(batch.runs)
@@ -326,7 +330,7 @@ class VirtualWorkers:
             boot = guest.Boot(self._kernel.path, clock, cpu, memory_mb, batch.seed, self._kernel.seccomp)
             command = guest.python_command(WORKER, guest.RIG_DIRECTORY)
             return WorkerProcess(guest.launch(boot, directory, command))
-        versions, cpu = self._templates.versions() if batch.runs else {}, self._cpus[slot]
+        versions, cpu = self._templates.versions(self._plan) if batch.runs else {}, self._cpus[slot]
 
         def write(of: Batch, place: Path, is_beginning: bool = True) -> None:
             hz, provenance = self._kernel.hz, self.provenance
@@ -337,8 +341,8 @@ class VirtualWorkers:
         return WorkerProcess(copy or self._templates.copy(memory_mb, batch.seed, cpu, directory))
 
     def close(self) -> None:
-        """End the templates."""
-        if self._is_owner:
+        """End the templates, but not those that are kept."""
+        if not self._keeps:
             self._templates.close()
 
 

@@ -12,10 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from owlt.agents.contract.implementation import Clock
 from owlt.captures.pool import processes
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.checks.preconditions import missing_for_plan, running_kernel_capabilities, unsupported_channels
-from owlt.orchestrator.kernel.kernel import find_kernel
+from owlt.orchestrator.kernel.kernel import Kernel, find_kernel
 from owlt.orchestrator.planning.estimate import beyond_memory, disk_bytes, infeasible, machine_memory_bytes
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.inventory import LAB_ROLES, LabRig, LabRole
@@ -24,6 +25,7 @@ from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, provenance_of
 from owlt.orchestrator.run.launching import (
     Launcher,
     LocalWorkers,
+    Templates,
     VirtualWorkers,
 )
 from owlt.orchestrator.sweep.allocation import Places, SlotsHere
@@ -63,7 +65,12 @@ class ThisMachine:
         kernel = find_kernel()
         assert kernel is not None, "`missing` names it"
         guest.compile_ahead()
-        return VirtualWorkers(plan, kernel, cpus, provenance_of(kernel.path, plan.implementations))
+        provenance = provenance_of(kernel.path, plan.implementations)
+        return VirtualWorkers(plan, kernel, cpus, provenance, self._kept_templates(kernel, plan.sweep.clock, cpus[0]))
+
+    def _kept_templates(self, kernel: Kernel, clock: Clock, cpu: int) -> Templates | None:
+        """The templates that plans share; None: each plan has its own."""
+        return None
 
     def places(self, slots: int) -> Places:
         """Slots of this machine."""
@@ -79,14 +86,12 @@ THIS_MACHINE = ThisMachine()
 
 
 class PreparedMachine(ThisMachine):
-    """This machine, for several plans one after the other: plans with the same implementations use the same prepared
-    guests. Use it as a context manager.
-    """
+    """This machine, for several plans one after the other, which use the same prepared guests. Use it as a context
+    manager."""
 
     def __init__(self) -> None:
         self._end = ExitStack()
-        self._workers: Launcher | None = None
-        self._serves: object = None
+        self._templates: dict[tuple[Clock, int], Templates] = {}
         self._executor: KeptExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -95,13 +100,12 @@ class PreparedMachine(ThisMachine):
     def __exit__(self, *_: object) -> None:
         self._end.close()
 
-    def launcher(self, plan: Plan, cpus: list[int]) -> Launcher:
-        """Guests, with the templates that earlier plans have prepared."""
-        serves = (plan.implementations, plan.sweep.clock, plan.sweep.rig, cpus)
-        if self._workers is None or self._serves != serves:
-            self._workers, self._serves = super().launcher(plan, cpus), serves
-            self._end.callback(self._workers.close)
-        return self._workers.of_plan(plan) if isinstance(self._workers, VirtualWorkers) else self._workers
+    def _kept_templates(self, kernel: Kernel, clock: Clock, cpu: int) -> Templates:
+        """Those that earlier plans have prepared."""
+        if (clock, cpu) not in self._templates:
+            self._templates[clock, cpu] = made = Templates(kernel, clock, cpu)
+            self._end.callback(made.close)
+        return self._templates[clock, cpu]
 
     def analysis_executor(self, plan: Plan) -> Executor:
         """The processes of the first plan."""

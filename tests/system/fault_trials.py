@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from ruamel.yaml import YAML
 
 from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.sweep.campaign import Start, perform_plan
+from owlt.orchestrator.sweep.machine import PreparedMachine
 from tests.system.conftest import GUEST_PROJECT, PROJECT
 
 
@@ -60,9 +63,18 @@ def merged(plans: Sequence[Plan]) -> Plan:
     )
 
 
+@cache
+def machine() -> PreparedMachine:
+    """The guests of all tests of this process."""
+    made = PreparedMachine()
+    atexit.register(made.__exit__)
+    return made
+
+
 def perform(plan: Plan, results: Path) -> None:
     """Perform the runs of a plan, all of which get a record."""
-    performed = perform_plan(Start(plan, results, "pytest"), lambda _plan, _done: lambda _event: None)
+    start = Start(plan, results, "pytest", machine=machine())
+    performed = perform_plan(start, lambda _plan, _done: lambda _event: None)
     assert performed.recorded == len(plan.runs), performed.summary
 
 

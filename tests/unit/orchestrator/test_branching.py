@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from owlt.emulator.channel.aimed_fault import Action, Aim, Fault, Range
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.inputs.sweep import Restart, Sweep
+from owlt.inputs.sweep import Advertised, Restart, Sweep
 from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_of_cases
+from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.planning.plan import Plan, Run, faults_of
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.run.branching import beginning_of
+from owlt.orchestrator.run.launching import SharedBeginnings, Templates
 
 DROP, LATE, TWICE = Action(drop=True), Action(delay_ns=5 * 10**9), Action(duplicate=1)
 AFTER_ANOTHER = Action(hold_until_packet=Aim(direction="forward", packet="cfdp.eof"))
@@ -101,6 +104,22 @@ def test_runs_on_another_clock_or_rig_or_with_a_restart_are_performed_whole(othe
     sweep: Sweep = plan.sweep.model_copy(update=other)
 
     assert beginning_of(plan.runs[0], sweep) is None
+
+
+def test_runs_of_several_plans_share_a_beginning_if_they_are_launched_alike() -> None:
+    plan, again = planned([fault()]), planned([fault("reverse", 3)])
+    implementation = plan.implementations["cfdp"]
+    options = plan.model_copy(
+        update={"implementations": {"cfdp": implementation.model_copy(update={"parameters": {"ack_limit": 9}})}}
+    )
+    advertised = plan.sweep.model_copy(update={"advertised": {"cfdp": Advertised.model_validate({"rate": "1 kbit/s"})}})
+    templates = Templates(Kernel.model_construct(path=Path("never-booted")), "exact", cpu=0)
+
+    for each in (plan, again, options, plan.model_copy(update={"sweep": advertised})):
+        SharedBeginnings(each, templates)
+
+    assert sorted(templates.sharing.values()) == [1, 1, 2]
+    templates.close()
 
 
 def test_all_cases_of_a_plan_have_one_seed() -> None:
