@@ -140,7 +140,8 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
     try:
         base = base_of(directory, path.rungs)
         trials = Trials(base, perform)
-        trials.perform([(), *((change,) for change in changes_of(base, causes))])
+        asked: list[Changes] = [(change,) for change in changes_of(base, causes)]
+        trials.perform([(), *asked])
     except OwltError as error:
         return Costs(str(error))
     except FileNotFoundError as error:
@@ -156,7 +157,7 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
     found = trials.perform([*first_changes(order), *_alike(again, harmless_s)])
     saving = conclusive(found, trials.base_times)
     least = least_of(saving, order)
-    counterfactuals = [with_needed(each, needed, saving) for each in found]
+    counterfactuals = [with_needed(each, needed, saving) for each in without_search(found, asked, needed)]
     bound_ns = None if path.least_ns is None else path.least_ns + base.channel.reverse.delay_ns
     return Costs(
         base=trials.base_times,
@@ -167,6 +168,15 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
         interactions=tuple(interactions(saving, harmless_s, ROUND_RTTS * base.channel.rtt_ns / 1e9)),
         runs=trials.runs,
     )
+
+
+def without_search(
+    found: Sequence[Counterfactual], asked: Sequence[Changes], needed: Mapping[tuple[Loss, ...], Needed]
+) -> list[Counterfactual]:
+    """Those found without the sets that the search for the fewest losses tried and that are not its result: such a set
+    is no cause, and many of them save the same time."""
+    keys = {_key(changes) for changes in asked}
+    return [each for each in found if len(each.changes) > 1 or _key(each.changes) in keys or each.losses in needed]
 
 
 def _packet_s(base: Base) -> float:

@@ -14,7 +14,7 @@ from owlt.orchestrator.hosts.host import LATE, Host, last_line
 from owlt.orchestrator.hosts.printable import how_ended, printable
 from owlt.orchestrator.hosts.visible_files import show_files
 from owlt.orchestrator.rigs.rig import Rig
-from owlt.results.record import UNKNOWN
+from owlt.results.record import ON_THE_RECEIVER, UNKNOWN
 
 VERSIONS_NAME = "versions.json"
 VERSION_S = 20.0
@@ -50,7 +50,7 @@ def read_versions(directory: Path) -> dict[str, str]:
 def _implementation_version(implementation: Implementation, rig: Rig) -> str:
     """The sender's version, and the receiver's if it differs, as in a pair."""
     sender, receiver = (_version_on(host, role, implementation.of(role), rig) for role, host in _hosts(rig))
-    return sender if receiver == sender else f"{sender}; on the receiver: {receiver}"
+    return sender if receiver == sender else f"{sender}{ON_THE_RECEIVER}{receiver}"
 
 
 def _hosts(rig: Rig) -> list[tuple[Role, Host]]:

@@ -103,6 +103,8 @@ SUMMARY, VIEW = "summary.json", "protocol.json"
 READ_WITH_ITS_VERSION = "use the version of owlt that wrote it, or move the results directory away"
 UNKNOWN = "unknown"
 """The version of an implementation that does not report one; the reason may follow."""
+ON_THE_RECEIVER = "; on the receiver: "
+"""Stands before the receiver's version if it differs from the sender's."""
 
 WrittenSession = dict[str, JsonValue]
 """The fields of `captures.frames.session.Session`; {}: the run ended before they were known."""

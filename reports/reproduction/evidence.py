@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from owlt.reports.page.provenance import provenance_of
 from owlt.reports.reproduction.claims import Reproduction
 from owlt.reports.reproduction.judging import database
 from owlt.reports.results.load import Results
+from owlt.results.record import ON_THE_RECEIVER
 from owlt.results.reproduced import Performance, Reproduced, read_reproduced
 
 if TYPE_CHECKING:
@@ -104,9 +106,16 @@ def _rows_of(results: Results, reproduced: Reproduced | None) -> Iterator[tuple[
         yield sweep, fact.name, "; ".join(fact.values)
     yield sweep, "seeds of runs", f"{provenance.seeds:,}, derived from the seed of the sweep"
     for each in provenance.implementations:
-        yield sweep, each.name, "; ".join(each.versions) or "unknown version"
+        yield sweep, each.name, "; ".join(map(short_version, each.versions)) or "unknown version"
     if reproduced and reproduced.performances:
         yield from ((sweep, name, text) for name, text in _of_performances(reproduced.performances))
+
+
+def short_version(version: str) -> str:
+    """Of a version that a program printed in several lines, the first line; and the digests of its files, which stand
+    behind the last line (`orchestrator.run.versions`)."""
+    sides = [re.sub(r"\n.*?(?=( \([^()]*\))?$)", "", side, flags=re.DOTALL) for side in version.split(ON_THE_RECEIVER)]
+    return ON_THE_RECEIVER.join(dict.fromkeys(sides))
 
 
 def _of_performances(performances: Sequence[Performance]) -> Iterator[tuple[str, str]]:

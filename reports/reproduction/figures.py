@@ -13,8 +13,10 @@ from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from owlt.reports.comparison.estimates import box_numbers
 from owlt.reports.drawing.boxes import BoxLooks, draw_boxes
@@ -25,7 +27,9 @@ from owlt.results.plain_files import write_whole
 
 NO_POINTS = "no completed run in this part of the grid"
 MOST_MARKERS = 30
-"""The most points of a line with markers; longer lines have none."""
+"""The most points of a series with markers; longer lines have none, and more points are dots."""
+FEW_DECADES = 50
+"""A logarithmic axis whose ends differ by less than this factor has ticks between the powers of ten too."""
 TOO_PRECISE = re.compile(r"(\d\.\d\d)\d+(?=[^<>]*>)")
 """A coordinate of an SVG file with more than hundredths of a point; the labels stand between tags."""
 ROOM_ABOVE = 1.04
@@ -102,14 +106,21 @@ def _draw(axes: Axes, panel: PanelOf, series: Series, looks: dict[str, Looks]) -
     axes.set_ylabel(panel.y.label)
     if panel.x.log and not panel.is_grouped:
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(_plain)
+        _label_decades(axes.xaxis, *axes.get_xlim())
     if panel.y.log:
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(_plain)
+        _label_decades(axes.yaxis, *axes.get_ylim())
     elif panel.y.from_zero:
         axes.set_ylim(0, ROOM_ABOVE * axes.get_ylim()[1])
     if not series:
         axes.text(0.5, 0.5, NO_POINTS, transform=axes.transAxes, ha="center", color=MUTED)
+
+
+def _label_decades(axis: Axis, low: float, high: float) -> None:
+    """Ticks with plain numbers on a logarithmic axis; between the powers of ten too if there are few of these."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < FEW_DECADES * low else (1,)))
+    axis.set_major_formatter(_plain)
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _draw_lines(axes: Axes, series: Series, looks: dict[str, Looks]) -> None:
@@ -126,7 +137,8 @@ def _draw_lines(axes: Axes, series: Series, looks: dict[str, Looks]) -> None:
 def _draw_points(axes: Axes, series: Series, looks: dict[str, Looks]) -> None:
     for name, values in series.items():
         flat = [(x, y) for x in sorted(values) for y in values[x]]
-        axes.plot(*zip(*flat, strict=True), ",", color=looks[name].colour)
+        marker = looks[name].marker if len(flat) <= MOST_MARKERS else ","
+        axes.plot(*zip(*flat, strict=True), linestyle="", marker=marker, markersize=3.5, color=looks[name].colour)
 
 
 def _draw_groups(axes: Axes, panel: PanelOf, series: Series, looks: dict[str, Looks]) -> None:

@@ -34,6 +34,7 @@ from owlt.orchestrator.checks.costs import (
     least_of,
     needed_of,
     with_needed,
+    without_search,
     without_useless,
 )
 from owlt.orchestrator.checks.counterfactuals import (
@@ -436,6 +437,15 @@ def test_the_least_set_is_the_first_that_explains_what_all_losses_explain() -> N
 
     assert least is not None
     assert (least.losses, least.cost_s) == ((ONE, TWO), 1.299)
+
+
+def test_the_sets_that_the_search_for_the_fewest_losses_tried_are_no_causes() -> None:
+    asked, result, tried = removed(1.1, ONE, TWO, THREE), removed(1.1, ONE, TWO), removed(0.6, ONE, THREE)
+    combined = replace(asked, changes=(*removed(0.5, ONE).changes, *removed(0.6, TWO).changes))
+
+    found = without_search([asked, result, tried, combined], [asked.changes], {(ONE, TWO): "all"})
+
+    assert found == [asked, result, combined]
 
 
 def test_without_a_loss_that_costs_something_there_is_no_least_set() -> None:

@@ -22,6 +22,7 @@ from owlt.reports.reproduction.claims import (
     digests_of,
     load_claims,
 )
+from owlt.reports.reproduction.evidence import short_version
 from owlt.reports.reproduction.figures import NO_POINTS, draw
 from owlt.reports.reproduction.judging import (
     NO_RUNS,
@@ -36,6 +37,7 @@ from owlt.reports.reproduction.judging import (
 from owlt.reports.reproduction.page import PLACES, TEMPLATE, accepted_text, make_page, number_text
 from owlt.reports.results.load import load_results
 from owlt.results.files import ReportError
+from owlt.results.record import ON_THE_RECEIVER
 from tests.import_graph import PROJECT
 from tests.unit.captures.making import SESSION
 from tests.unit.captures.octets import CFDP_RUN
@@ -445,3 +447,15 @@ def test_the_accepted_values_are_written_as_a_range(accept: Accept, text: str, d
         (verdict,) = judged(connection, (claim(paper=10.0, unit="MB", accept=accept.model_dump()),))
 
     assert accepted_text(verdict) == text
+
+
+def test_of_a_version_in_several_lines_the_page_has_the_first_and_the_digests_of_each_host() -> None:
+    of_host = "iperf 3.12 (cJSON 1.7.15)\nLinux {} 6.1\nOptional features: none (sha256 {})".format
+    alike, unlike = (of_host("sender", "12") + ON_THE_RECEIVER + of_host("receiver", digest) for digest in ("12", "34"))
+
+    assert short_version(alike) == "iperf 3.12 (cJSON 1.7.15) (sha256 12)"
+    assert (
+        short_version(unlike)
+        == f"iperf 3.12 (cJSON 1.7.15) (sha256 12){ON_THE_RECEIVER}iperf 3.12 (cJSON 1.7.15) (sha256 34)"
+    )
+    assert short_version("owlt 0.2.0 (sha256 12)") == "owlt 0.2.0 (sha256 12)"
