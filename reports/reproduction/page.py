@@ -6,6 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Context
 from math import inf
 from pathlib import Path
 from textwrap import fill
@@ -153,16 +154,46 @@ def kinds_table(verdicts: Sequence[Judged]) -> str:
 
 
 def family_text(verdicts: Sequence[Judged]) -> str:
-    """The error of all verdicts that depend on chance, taken together."""
+    """The confidence of the intervals, and the error of all verdicts that depend on chance, taken together."""
     family = family_of(verdicts)
+    sentences = [confidence_text(verdicts)]
     if not family.verdicts:
-        return "No verdict depends on chance."
-    return (
-        f"Intervals have a confidence of {CONFIDENCE:.0%}. Verdicts that depend on chance: {family.verdicts}. The "
-        f"probability that at least one of them is wrong is at most {number_text(family.error, '')} (the sum of "
-        f"their errors, Bonferroni). With Holm's correction, {len(family.hold)} of them are significant at a "
-        f"family-wise error of {MOST_ERROR:g}."
-    )
+        return " ".join((*sentences, "No verdict depends on chance.")).strip()
+    sentences += [
+        f"Verdicts that depend on chance: {family.verdicts}.",
+        f"The probability that at least one of them is wrong is at most {rounded_up(family.error)} (the sum of their "
+        "errors, Bonferroni).",
+        f"With Holm's correction, {len(family.hold)} of them are significant at a family-wise error of {MOST_ERROR:g}.",
+    ]
+    if family.least_needed:
+        others = family.verdicts - len(family.hold)
+        sentences.append(
+            f"With {family.most_performed} repetitions, an error is at least {0.5**family.most_performed:g}, so none "
+            f"of the {'other ' if family.hold else ''}{others} can be significant; that takes at least "
+            f"{family.least_needed} repetitions."
+        )
+    return " ".join(sentences).strip()
+
+
+def confidence_text(verdicts: Sequence[Judged]) -> str:
+    """The confidence of the intervals on the page; "" if it has none."""
+    intervals = [each.of for each in verdicts if each.of and each.of.low < each.of.high]
+    ranges = {of.n: of.confidence for of in intervals if of.confidence and of.confidence < CONFIDENCE}
+    few = ", ".join(f"{100 * confidence:.4g} % with {n} repetitions" for n, confidence in sorted(ranges.items()))
+    rest = f"a confidence of at least {100 * CONFIDENCE:g} %"
+    if not intervals:
+        return ""
+    if not few:
+        return f"Intervals have {rest}."
+    if all(of.n in ranges and not of.is_share for of in intervals):
+        return f"Intervals are the range of the repetitions; the confidence of a range is {few}."
+    return f"Intervals have {rest}, except the range of few repetitions: {few}."
+
+
+def rounded_up(value: float) -> str:
+    """An upper bound with at most four significant digits: 0.28125 is "0.2813"."""
+    exact = f"{value:.12g}"  # without the error of binary fractions
+    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(exact)):.4g}"
 
 
 def number_text(value: float | None, unit: str) -> str:

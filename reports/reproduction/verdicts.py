@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count as numbers_from
 from math import ceil, inf, pi
 from statistics import NormalDist, median, stdev
 from typing import Literal, NamedTuple
@@ -59,8 +60,12 @@ class Assessment:
     """The error of the verdict; 0 of a value without uncertainty."""
     is_inside: bool
     """Whether the value itself is inside the bounds."""
+    confidence: float | None = None
+    """The confidence of the interval; None without one."""
     runs_needed: int | None = None
-    """The approximate number of repetitions that would decide the case; None: more than MOST_RUNS, or unknown."""
+    """The approximate number of repetitions, above that performed, that would decide the case; None: more than
+    MOST_RUNS, or unknown."""
+    is_share: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,10 @@ class Family:
     """An upper bound for the probability that at least one is wrong: the sum of their errors (Bonferroni)."""
     hold: tuple[str, ...]
     """The claims whose verdicts are significant at MOST_ERROR by Holm's procedure."""
+    most_performed: int = 0
+    """The most repetitions of the other verdicts."""
+    least_needed: int | None = None
+    """The least number of repetitions with which one of the others can be significant; None if it can be already."""
 
 
 def family_of(judged: Sequence[Judged]) -> Family:
@@ -103,7 +112,12 @@ def family_of(judged: Sequence[Judged]) -> Family:
     uncertain = [each for each in judged if each.is_uncertain]
     corrected = holm([each.error for each in uncertain])
     hold = [each.claim.id for each, p in zip(uncertain, corrected, strict=True) if p is not None and p <= MOST_ERROR]
-    return Family(len(uncertain), min(1.0, sum(each.error for each in uncertain)), tuple(hold))
+    others = [each.of for each in uncertain if each.of and each.claim.id not in hold]
+    performed = max((each.n for each in others), default=0)
+    needed = _least_for(len(others))
+    is_possible = performed >= needed or any(each.is_share for each in others)
+    error = min(1.0, sum(each.error for each in uncertain))
+    return Family(len(uncertain), error, tuple(hold), performed, None if is_possible or not others else needed)
 
 
 def judge_cases(claim: Claim, cases: Mapping[str, Sequence[Value]]) -> Judged:
@@ -117,24 +131,26 @@ def judge_cases(claim: Claim, cases: Mapping[str, Sequence[Value]]) -> Judged:
         error = min(1.0, surest.error * len(assessed))
         if error <= MOST_ERROR:
             return Judged(claim, "not confirmed", surest, error)
-        return Judged(claim, "undecided", surest, runs_needed=_more_for(len(assessed)))
+        performed = len(cases[surest.case])
+        return Judged(claim, "undecided", surest, runs_needed=max(performed + 1, _least_for(len(assessed))))
     if undecided:
         needs = [each.runs_needed for each in undecided]
-        most = None if None in needs else max(each or 0 for each in needs)
         of = min(undecided, key=lambda each: _margin(each.value, claim.bounds))
+        least = 0 if of.is_inside or of.is_share else _least_for(len(assessed))
+        most = None if None in needs else max(least, *(each or 0 for each in needs))
         return Judged(claim, "undecided", of, runs_needed=most)
     return Judged(claim, "confirmed", worst, max(each.error for each in assessed))
 
 
-def _more_for(cases: int) -> int:
-    """The repetitions with which one of so many cases can be outside with an error of MOST_ERROR for all of them."""
-    return next(n for n in range(LEAST_DECIDING, MOST_RUNS) if cases * 0.5**n <= MOST_ERROR)
+def _least_for(tests: int) -> int:
+    """The least number of repetitions with which one of so many tests can have an error of MOST_ERROR for all."""
+    return next(n for n in range(LEAST_DECIDING, MOST_RUNS) if tests * 0.5**n <= MOST_ERROR)
 
 
 def _assessment(claim: Claim, case: str, values: Sequence[Value]) -> Assessment:
     counts = [each for each in values if isinstance(each, Count)]
     if counts:
-        return _of_share(claim.bounds, case, Count(*map(sum, zip(*counts, strict=True))))
+        return _of_share(claim.bounds, case, Count(*map(sum, zip(*counts, strict=True))), len(counts))
     numbers = [float(each) for each in values if not isinstance(each, Count)]
     middle = median(numbers)
     if claim.is_fixed and len(set(numbers)) == 1:
@@ -156,11 +172,12 @@ def _assessment(claim: Claim, case: str, values: Sequence[Value]) -> Assessment:
         side if side and decided else "undecided",
         error if decided else 0.0,
         _is_inside(middle, claim.bounds),
-        None if decided else _runs_for_median(numbers, claim.bounds),
+        interval.confidence if interval else None,
+        None if decided else _repetitions_for_median(numbers, claim.bounds),
     )
 
 
-def _of_share(bounds: Bounds, case: str, count: Count) -> Assessment:
+def _of_share(bounds: Bounds, case: str, count: Count, repetitions: int) -> Assessment:
     interval = exact_share(*count)
     value = count.successes / count.trials
     side = _side(interval.low, interval.high, bounds)
@@ -175,7 +192,9 @@ def _of_share(bounds: Bounds, case: str, count: Count) -> Assessment:
         side or "undecided",
         error if side else 0.0,
         _is_inside(value, bounds),
-        None if side else _runs_for_share(count, bounds),
+        interval.confidence,
+        None if side else _repetitions_for_share(count, bounds, repetitions),
+        is_share=True,
     )
 
 
@@ -197,12 +216,15 @@ def _side(low: float, high: float, bounds: Bounds) -> Literal["confirmed", "not 
 
 
 def _sign_error(values: Sequence[float], bounds: Bounds, side: ClaimVerdict | None) -> float:
-    """The p-value of the sign test against the bound that decides."""
+    """The p-value of the sign test at the bound that decides."""
+    return float(stats.binom.cdf(_against(values, bounds, side == "confirmed"), len(values), 0.5))
+
+
+def _against(values: Sequence[float], bounds: Bounds, is_inside: bool) -> int:
+    """How many values are on the other side of the bound that decides."""
     least, most = bounds
-    below, above = sum(value < least for value in values), sum(value > most for value in values)
-    n = len(values)
-    against = max(below, above) if side == "confirmed" else n - max(below, above)
-    return float(stats.binom.cdf(against, n, 0.5))
+    beyond = max(sum(value < least for value in values), sum(value > most for value in values))
+    return beyond if is_inside else len(values) - beyond
 
 
 def _binomial_error(count: Count, bound: float) -> float:
@@ -214,22 +236,34 @@ def _binomial_error(count: Count, bound: float) -> float:
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
-def _runs_for_median(values: Sequence[float], bounds: Bounds) -> int | None:
+def _repetitions_for_median(values: Sequence[float], bounds: Bounds) -> int | None:
     """About how many repetitions bring the interval of the median to one side of the nearest bound.
 
-    The half width is z s sqrt(pi / 2 n) for normally distributed values.
+    The half width is z s sqrt(pi / 2 n) for normally distributed values. Those that are on the other side stay there.
     """
     if len(values) < LEAST_FOR_SPREAD:
         return LEAST_DECIDING
-    distance = abs(_margin(median(values), bounds))
-    return _runs(pi / 2 * (_Z * stdev(values) / distance) ** 2 if distance else inf)
+    middle = median(values)
+    distance = abs(_margin(middle, bounds))
+    needed = _rounded_up(pi / 2 * (_Z * stdev(values) / distance) ** 2 if distance else inf)
+    against = _against(values, bounds, _is_inside(middle, bounds))
+    return needed and max(needed, next(n for n in numbers_from(len(values) + 1) if _can_decide(against, n)))
 
 
-def _runs_for_share(count: Count, bounds: Bounds) -> int | None:
-    share = (count.successes + 1) / (count.trials + 2)
-    distance = abs(_margin(count.successes / count.trials, bounds))
-    return _runs(_Z**2 * share * (1 - share) / distance**2 if distance else inf)
+def _can_decide(against: int, n: int) -> bool:
+    """Whether the interval of a median of n values can leave out so many on the other side of a bound."""
+    if not against:
+        return n >= LEAST_DECIDING
+    return bool(stats.binom.cdf(against, n, 0.5) <= (1 - CONFIDENCE) / 2)
 
 
-def _runs(number: float) -> int | None:
-    return max(LEAST_DECIDING, ceil(number)) if number <= MOST_RUNS else None
+def _repetitions_for_share(share: Count, bounds: Bounds, performed: int) -> int | None:
+    """About how many repetitions bring the interval of a share to one side of the nearest bound."""
+    expected = (share.successes + 1) / (share.trials + 2)
+    distance = abs(_margin(share.successes / share.trials, bounds))
+    runs = _rounded_up(_Z**2 * expected * (1 - expected) / distance**2 if distance else inf)
+    return runs and max(performed + 1, ceil(runs * performed / share.trials))
+
+
+def _rounded_up(number: float) -> int | None:
+    return max(1, ceil(number)) if number <= MOST_RUNS else None

@@ -135,6 +135,44 @@ def test_the_number_of_runs_that_would_decide_grows_with_the_spread() -> None:
     assert LEAST_DECIDING <= few < many
 
 
+def test_the_number_of_repetitions_that_would_decide_is_above_that_performed() -> None:
+    """Though the spread of five values of which one is just outside would need fewer."""
+    assert (judged([10.0, 10.1, 10.2, 9.9, 11.01]).runs_needed or 0) > 5
+
+
+def test_repetitions_that_are_outside_stay_outside_when_more_are_performed() -> None:
+    """The interval leaves out one value of nine, and none of eight."""
+    values = [10.0, 10.1, 10.2, 9.9, 11.01]
+
+    assert judged(values).runs_needed == 9
+    assert judged([*values, 10.0, 10.1, 10.2]).verdict == "undecided"
+    assert judged([*values, 10.0, 10.1, 10.2, 9.9]).verdict == "confirmed"
+
+
+def test_one_case_of_many_outside_takes_more_repetitions_than_performed() -> None:
+    """One of nine is inside; four cases need only seven of which all are outside."""
+    outside = [12.0 + 0.01 * each for each in range(8)]
+    inside = [10.0 + 0.01 * each for each in range(9)]
+    verdict = judge_cases(claim(), {"outside": [*outside, 10.0], **{str(case): inside for case in range(3)}})
+
+    assert (verdict.verdict, verdict.runs_needed) == ("undecided", 10)
+
+
+def test_a_share_needs_repetitions_of_as_many_runs_as_before() -> None:
+    """About 94 of 100 runs succeed; to tell that from 0.9 takes more runs, in repetitions of 50."""
+    needed = judged([Count(47, 50), Count(47, 50)], accept={"least": 0.9}).runs_needed or 0
+
+    assert 2 < needed < 10
+
+
+def test_an_undecided_case_outside_takes_the_repetitions_of_all_cases() -> None:
+    cases = {str(case): [10.0 + each for each in AROUND] for case in range(9)}
+    verdict = judge_cases(claim(), {"outside": [11.2, 11.3, 11.2, 11.3, 11.2, 10.99], **cases})
+
+    assert verdict.verdict == "undecided"
+    assert (verdict.runs_needed or 0) >= 8  # 10 / 2^8 is below 0.05
+
+
 def test_the_number_of_runs_that_would_decide_does_decide() -> None:
     """In nearly all of 200 experiments with that number of runs."""
     draw = np.random.default_rng(34)
@@ -166,6 +204,21 @@ def test_the_error_of_a_family_is_the_sum_and_points_have_none() -> None:
 
 
 def test_verdicts_of_enough_repetitions_hold_together() -> None:
-    ten = [10 + 0.01 * each for each in range(10)]
+    family = family_of([judged([10 + 0.01 * each for each in range(10)])] * 20)
 
-    assert len(family_of([judged(ten)] * 20).hold) == 20
+    assert len(family.hold) == 20
+    assert family.least_needed is None
+
+
+def test_a_family_states_the_repetitions_without_which_no_verdict_can_be_significant() -> None:
+    family = family_of([judged([10.0, 10.1, 10.2, 9.9, 9.8])] * 9)
+
+    assert (family.most_performed, family.least_needed) == (5, 8)  # 9 / 2^8 is below 0.05, 9 / 2^7 is not
+
+
+def test_verdicts_that_hold_do_not_count_for_the_repetitions_of_the_others() -> None:
+    twenty = judged([10 + 0.01 * each for each in range(20)], id="twenty")
+    family = family_of([twenty, *[judged([10.0, 10.1, 10.2, 9.9, 9.8])] * 3])
+
+    assert family.hold == ("twenty",)
+    assert (family.most_performed, family.least_needed) == (5, 6)  # of the other three: 3 / 2^6 is below 0.05
