@@ -6,6 +6,7 @@ runs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -238,3 +239,8 @@ def digests_of(reproduction: Reproduction) -> dict[str, str]:
         claim.id: digest_of_values([shared, claim.model_dump(mode="json", include=set(JUDGING))])
         for claim in reproduction.claims
     }
+
+
+def changed_claims(reproduction: Reproduction, recorded: Mapping[str, str]) -> list[str]:
+    """The claims whose digest is not the recorded one, by their id."""
+    return [id for id, digest in digests_of(reproduction).items() if recorded.get(id) != digest]

@@ -14,7 +14,7 @@ from typing import Any
 
 from owlt.reports.comparison.estimates import CONFIDENCE
 from owlt.reports.reproduction.archive import TEMPLATE, Public, evidence_in, write_archive
-from owlt.reports.reproduction.claims import ClaimKind, Reproduction, digests_of, load_claims
+from owlt.reports.reproduction.claims import ClaimKind, Reproduction, changed_claims, load_claims
 from owlt.reports.reproduction.evidence import Evidence, evidence_of
 from owlt.reports.reproduction.figures import draw
 from owlt.reports.reproduction.judging import judged, points, table
@@ -99,18 +99,26 @@ def page_text(template: str, texts: Sequence[str], tables: Mapping[str, str]) ->
 
 def chosen_text(reproduction: Reproduction, evidence: Evidence) -> str:
     """When the bounds were chosen: as the file of claims states it, and as the results prove it."""
-    current = digests_of(reproduction)
     lines = [f"**When the bounds were chosen.** {' '.join(reproduction.chosen.split())}"]
     for sweep, reproduced in evidence.facts.reproduced.items():
         if reproduced is None:
             lines.append(f"The results of {sweep} have no record of the claims at the start of their runs.")
             continue
-        changed = [id for id, digest in current.items() if reproduced.claims.get(id) != digest]
         before = f" (recorded after {reproduced.runs_before:,} runs)," if reproduced.runs_before else ","
-        state = f"changed since then: {', '.join(changed)}" if changed else "no claim has changed since then"
+        state = _changes_text(reproduction, reproduced.claims)
         digest = reproduced.claims_sha256[:DIGEST_LENGTH]
         lines.append(f"At the start of the runs of {sweep}{before} the claims had the digest {digest}; {state}.")
     return "\n".join(fill(line, WIDTH, break_on_hyphens=False, break_long_words=False) for line in lines)
+
+
+def _changes_text(reproduction: Reproduction, recorded: Mapping[str, str]) -> str:
+    """Which claims differ from those of the recorded digests; those of earlier versions have no control sweeps."""
+    changed = changed_claims(reproduction, recorded)
+    without = changed_claims(reproduction.model_copy(update={"controls": ()}), recorded)
+    is_without = len(without) < len(changed)
+    text = ", ".join(without if is_without else changed)
+    state = f"changed since then: {text}" if text else "no claim has changed since then"
+    return f"{state} (these digests do not cover which sweeps are controls)" if is_without else state
 
 
 def _provenance_table(evidence: Evidence) -> str:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from owlt.reports.reproduction.claims import Claim
-from owlt.reports.reproduction.page import confidence_text, family_text, rounded_up, verdict_text
+from owlt.reports.reproduction.claims import Claim, Reproduction, digests_of
+from owlt.reports.reproduction.evidence import Evidence, Facts
+from owlt.reports.reproduction.page import chosen_text, confidence_text, family_text, rounded_up, verdict_text
 from owlt.reports.reproduction.verdicts import Count, Judged, Value, judge_cases
+from owlt.results.reproduced import Reproduced
 
 FIVE = [10.0, 10.1, 10.2, 9.9, 9.8]
 TEN = [10 + 0.01 * each for each in range(10)]
@@ -91,3 +93,41 @@ def test_an_undecided_claim_names_more_repetitions_than_were_performed() -> None
     assert verdict_text(judged([10.0, 10.1, 10.2, 9.9, 11.01])) == (
         "**undecided**: inside, about 9 repetitions would decide"
     )
+
+
+def reproduction(kind: str = "measurement", **changes: Any) -> Reproduction:
+    fields = {"id": "one", "states": "S", "place": "1", "ours": "SELECT 1", "accept": {"most": 1}}
+    paper = {"authors": "A", "title": "T", "year": 2002, "published_in": "J"}
+    claims = [fields | {"kind": kind}, fields | {"id": "two", "kind": "measurement"}]
+    return Reproduction.model_validate(
+        {"paper": paper, "chosen": "before", "also": ["long"], "claims": claims} | changes
+    )
+
+
+def changes_since(recorded: Reproduction, current: Reproduction) -> str:
+    import duckdb  # here, because it complains at the end if it is loaded before the collector is frozen
+
+    noted = Reproduced(claims_sha256="0" * 64, claims=digests_of(recorded))
+    with duckdb.connect() as connection:
+        return " ".join(chosen_text(current, Evidence(connection, Facts(rows=(), reproduced={"s": noted}))).split())
+
+
+def test_the_page_names_the_claims_that_changed_after_the_runs_started() -> None:
+    controls = reproduction(controls=["long"])
+
+    assert changes_since(controls, controls).endswith("; no claim has changed since then.")
+    assert changes_since(controls, reproduction("setting", controls=["long"])).endswith("; changed since then: one.")
+
+
+def test_a_claim_is_unchanged_if_an_earlier_version_recorded_it_without_controls() -> None:
+    """The page states what such a digest does not show."""
+    before, remark = reproduction(), "(these digests do not cover which sweeps are controls)."
+
+    assert changes_since(before, reproduction(controls=["long"])).endswith(f"no claim has changed since then {remark}")
+    assert changes_since(before, reproduction("setting", controls=["long"])).endswith(f"since then: one {remark}")
+
+
+def test_a_change_of_controls_is_a_change_of_every_claim() -> None:
+    other = reproduction(also=["long", "short"], controls=["short"])
+
+    assert changes_since(reproduction(controls=["long"]), other).endswith("; changed since then: one, two.")
