@@ -58,7 +58,7 @@ programs: .venv/.made  ## tests with real programs, no root: tshark reads captur
 	$(BIN)/python -m pytest tests/programs -n 2 --dist loadfile
 
 system: tested-programs  ## tests in guests: real netem, real sshd, real implementations; four at a time, since many of them wait
-	$(BIN)/python -m pytest tests/system -n 4 --dist loadfile
+	$(BIN)/python -m pytest tests/system -n 4 --dist loadfile --no-loadscope-reorder
 
 lab: setup  ## tests in namespaces of this machine's kernel, as root
 	$(SUDO) env CI="$$CI" XDG_CACHE_HOME="$${XDG_CACHE_HOME:-$$HOME/.cache}" OWLT_RACK_ROOT="$${OWLT_RACK_ROOT:-/}" \

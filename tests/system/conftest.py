@@ -15,6 +15,21 @@ from owlt.orchestrator.rigs.guest import Boot, guest_python, launch
 from tests.conftest import require
 
 PROJECT = Path(__file__).parents[2]
+LONGEST = (
+    "test_why",
+    "test_shrinking_runs",
+    "test_proofs_of_defects",
+    "test_suites_of_faults",
+    "test_edges",
+    "test_shared_beginnings",
+    "test_proofs_of_sound_endpoints",
+)
+"""The modules that take minutes, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Perform the longest modules first, so that at the end no processor waits for another one."""
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
 def in_guest(argument: str) -> str:
