@@ -420,8 +420,8 @@ PerformCases = Callable[["Plan", Path], None]
 
 @contextmanager
 def case_runs(printer: Printer, again: str, guests: int | None) -> Iterator[PerformCases]:
-    """Performs plans whose runs may fail: what they show is not that. Plans with the same implementations use the same
-    prepared guests. `again` is the command that is printed after an interrupt.
+    """Performs plans whose runs may fail, one after the other, in the same prepared guests. `again` is the command to
+    print after an interrupt.
 
     A call ends the command if it is interrupted, or if one of its runs has no record.
     """

@@ -175,7 +175,7 @@ class Templates:
         self.beginnings: dict[str, CopiedTemplate | None] = {}
         """The guests that have performed a shared beginning, by its name; None: the runs cannot share it."""
         self.sharing: Counter[str] = Counter()
-        """How many runs of all plans share each beginning."""
+        """How many runs of all plans share each beginning, by its name."""
         self._versions: dict[str, dict[str, str]] = {}
         self._end = ExitStack()
         self._directory = self._end.enter_context(process_directory("templates"))
@@ -215,6 +215,13 @@ class Templates:
         directory = Path(tempfile.mkdtemp(prefix="beginning-", dir=self._directory))
         write(directory)
         return CopiedTemplate(self._of_size(memory_mb), batch.seed, cpu, directory)
+
+    def begin_plan(self, sharing: Counter[str]) -> None:
+        """Count the runs of a plan that share each beginning, and end the guests of beginnings it does not use."""
+        self.sharing.update(sharing)
+        for name in self.beginnings.keys() - sharing.keys():
+            if (ended := self.beginnings.pop(name)) is not None:
+                ended.close()
 
     def _survey(self, directory: Path, limit_s: float) -> str:
         """Perform the survey in a directory. Returns why it may have failed."""
@@ -269,7 +276,7 @@ class SharedBeginnings:
         self._settings = {name: _launch_settings(plan.sweep, each) for name, each in plan.implementations.items()}
         self._templates = templates
         self._launched: set[str] = set()
-        templates.sharing.update(map(self._name, plan.runs))
+        templates.begin_plan(Counter(map(self._name, plan.runs)))
 
     def copy(
         self, batch: Batch, memory_mb: int, cpu: int, directory: Path, write: Callable[[Batch, Path], None]
