@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,28 @@ def test_runs_of_several_plans_share_a_beginning_if_they_are_launched_alike() ->
         SharedBeginnings(each, templates)
 
     assert sorted(templates.sharing.values()) == [1, 1, 2]
+    templates.close()
+
+
+class Beginning:
+    """Stands for the guest of a beginning."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+
+    def close(self) -> None:
+        self.has_ended = True
+
+
+def test_a_plan_ends_the_guests_of_beginnings_that_it_does_not_use() -> None:
+    templates = Templates(Kernel.model_construct(path=Path("never-booted")), "exact", cpu=0)
+    used, unused = Beginning(), Beginning()
+    templates.beginnings.update({"used": used, "unused": unused, "never shared": None})  # type: ignore[dict-item]
+
+    templates.begin_plan(Counter(["used", "used"]))
+
+    assert list(templates.beginnings) == ["used"]
+    assert (used.has_ended, unused.has_ended) == (False, True)
     templates.close()
 
 
