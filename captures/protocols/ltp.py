@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from owlt.captures.protocols.bundle_blocks import NotABundle
 from owlt.captures.protocols.bundles import Custody, Placement
 from owlt.captures.protocols.reader import (
     CUT,
@@ -128,8 +129,6 @@ class Ltp(Reader):
         if kind in _CHECKPOINTS:
             _, place = read_number(packet.payload, place)
             _, place = read_number(packet.payload, place)
-        if client == _BUNDLE_PROTOCOL:
-            self._carries_bundles.add(block)
         end = place + length
         if end > packet.datagram_bytes:
             raise Unreadable(f"{length} octets of data in a datagram of {packet.datagram_bytes}")
@@ -138,7 +137,9 @@ class Ltp(Reader):
             missing_octets = max(end - len(packet.payload), 0) + (kind not in _ENDS_OF_BLOCK)
             start = self._begin(packet.payload[place:end], block, missing_octets)
         if block not in self._blocks and client != _BUNDLE_PROTOCOL:
-            self._blocks[block] = Placement(0, _EVERYWHERE, 0, block)
+            self._place_as_file(block)
+        if client == _BUNDLE_PROTOCOL and self._unit(block) != block:
+            self._carries_bundles.add(block)
         content = self._piece(kind, block, offset, length, place)
         if start is not None and self._names_bundles:
             content = replace(
@@ -150,14 +151,21 @@ class Ltp(Reader):
         return content, end
 
     def _begin(self, octets: bytes, block: _Block, missing_octets: int) -> PacketContent | None:
-        """The content of the bundle at the beginning of a block; None if there is no bundle."""
+        """The content of the bundle at the beginning of a block; None if there is no bundle. A block that begins with
+        something else is the file, whichever client service it names."""
         try:
             start = self._custody.begin(octets, missing_octets)
+        except NotABundle:
+            self._place_as_file(block)
+            return None
         except Unreadable:
             return None
         if not start.content.unplaced:
             self._blocks[block] = start.placement
         return start.content
+
+    def _place_as_file(self, block: _Block) -> None:
+        self._blocks[block] = Placement(0, _EVERYWHERE, 0, block)
 
     def _piece(self, kind: int, block: _Block, offset: int, length: int, data_at: int) -> PacketContent:
         """The part of the file in a piece of a block, according to the first bytes of the block."""

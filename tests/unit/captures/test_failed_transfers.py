@@ -196,6 +196,14 @@ def test_two_segments_in_a_datagram_are_counted_both(tmp_path: Path) -> None:
     assert (found.view.carried_file_bytes, found.view.repeated_file_bytes) == (4000, 0)
 
 
+def test_a_block_of_the_bundle_service_that_is_no_bundle_is_the_file(tmp_path: Path) -> None:
+    segments = [ltp(DataSegment(BLOCK, 1, offset, bytes(1000), True)) for offset in (0, 1000, 0)]
+    found = inspected(tmp_path, LTP, all_arrive([frame(segment) for segment in segments]))
+
+    assert found.view is not None
+    assert (found.view.carried_file_bytes, found.view.repeated_file_bytes) == (2000, 1000)
+
+
 def test_pieces_that_do_not_follow_each_other_are_rows_of_their_own(tmp_path: Path) -> None:
     far_apart = [ltp(DataSegment(BLOCK, 2, offset, bytes(10), True)) for offset in (0, 500)]
     found = inspected(tmp_path, LTP, all_arrive([frame(far_apart[0] + far_apart[1])]))
