@@ -17,8 +17,11 @@ from owlt.captures.frames.session import Host
 from owlt.captures.inspection.critical_path import WAITS, CriticalPath, Part, Phase, is_lost
 
 What = Literal["timer", "waiting", "round trips", "queueing", "serialization", "processing"]
-_ALIKE = 1.02
+ONE_LENGTH = 1.02
 """Waits of one host, before messages of one name, are one cause if none is longer than so many times the shortest."""
+_BETWEEN_PACKETS = 0.5
+"""Waits that are shorter than this share of the shortest transit are pauses between packets, such as those of pacing:
+an answer from the other host takes longer. All of them before messages of one name are one cause."""
 LEAST_SHARE = 0.005
 """The share of the session that a cause takes at least, to be one."""
 _REST = 0.01
@@ -66,14 +69,14 @@ def _name(path: CriticalPath, part: Part) -> str:
 
 
 def _waits(path: CriticalPath) -> Iterable[Cause]:
-    """Waits of a host before messages of one name, of about one length. A wait has several parts if new data were
-    transmitted meanwhile."""
+    """Waits of a host before messages of one name, of about one length or all short. A wait has several parts if new
+    data were transmitted meanwhile."""
     parts_of: dict[tuple[Host, int], list[Part]] = {}
     for part in path.parts:
         if part.kind in WAITS[1:]:
             parts_of.setdefault((part.host, part.packet), []).append(part)
     whole = [tuple(parts) for parts in parts_of.values()]
-    whole.sort(key=lambda parts: (parts[0].kind, parts[0].host, _name(path, parts[0]), _length_ns(parts)))
+    whole.sort(key=lambda parts: (_sort(path, parts), _length_ns(parts)))
     alike: list[list[tuple[Part, ...]]] = []
     for parts in whole:
         shortest = alike[-1][0] if alike else None
@@ -90,10 +93,17 @@ def _waits(path: CriticalPath) -> Iterable[Cause]:
 
 
 def _is_alike(path: CriticalPath, shorter: Sequence[Part], longer: Sequence[Part]) -> bool:
-    this, other = shorter[0], longer[0]
-    return (this.kind, this.host, _name(path, this)) == (other.kind, other.host, _name(path, other)) and _length_ns(
-        longer
-    ) <= _ALIKE * _length_ns(shorter)
+    if _sort(path, shorter) != _sort(path, longer):
+        return False
+    longest_ns = max(ONE_LENGTH * _length_ns(shorter), _BETWEEN_PACKETS * path.least_transit_ns)
+    return _length_ns(longer) <= longest_ns
+
+
+def _sort(path: CriticalPath, wait: Sequence[Part]) -> tuple[str, ...]:
+    """Waits of different sorts are different causes, whatever their lengths."""
+    part = wait[-1]
+    program = (part.timer.process, part.timer.kind) if part.timer else ("", "")
+    return part.kind, part.host, _name(path, part), *program, str(part.is_polling)
 
 
 def _round_trips(path: CriticalPath) -> Iterable[Cause]:
@@ -106,7 +116,8 @@ def _round_trips(path: CriticalPath) -> Iterable[Cause]:
     for phase, of_phase in groupby(ways, lambda part: part.phase):
         if left := [part for part in of_phase if part not in needed]:
             names = Counter(_name(path, part) for part in left)
-            lost = _lost_until(path, left) if phase == "recovery" else ()
+            is_after_losses = phase == "recovery" or (phase == "transfer" and len(left) > 1)
+            lost = _lost_until(path, left) if is_after_losses else ()
             yield Cause(
                 "round trips",
                 left[0].host,
@@ -133,7 +144,7 @@ def _last(ways: Sequence[Part], host: Host, phases: Sequence[Phase]) -> Sequence
 
 
 def _lost_until(path: CriticalPath, ways: Sequence[Part]) -> tuple[int, ...]:
-    """The packets that were lost before the last way of a recovery."""
+    """The packets that were lost before the last of these ways: they are sent again, or make the window smaller."""
     end_ns = ways[-1].end_ns
     return tuple(index for index, rung in enumerate(path.rungs) if is_lost(rung) and rung.left_ns < end_ns)
 

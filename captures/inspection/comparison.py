@@ -43,7 +43,10 @@ class PacketDifference:
 
 @dataclass(frozen=True)
 class CauseDifference:
-    """A cause that one or both runs have: its number of occurrences and its total time in each run."""
+    """A cause that one or both runs have: its number of occurrences and its total time in each run.
+
+    `message` is what a host sent after a wait, and "" for other causes. Of round trips, `host` is the sender.
+    """
 
     what: What
     host: Host
@@ -103,8 +106,8 @@ def _content(rung: Rung) -> tuple[object, ...]:
 
 
 def cause_differences(one: Sequence[Cause], other: Sequence[Cause]) -> tuple[CauseDifference, ...]:
-    """The causes of two runs side by side, those of the same kind, host, phase and message together; without those that
-    took the same time."""
+    """The causes of two runs side by side; without those that took the same time. Waits of the same kind, host, phase
+    and message are together, and so are round trips of one phase."""
     sides = [_totals(one), _totals(other)]
     found = []
     for which in dict.fromkeys(key for side in sides for key in side):
@@ -117,10 +120,16 @@ def cause_differences(one: Sequence[Cause], other: Sequence[Cause]) -> tuple[Cau
 _Which = tuple[What, Host, Phase, str]
 
 
+def _which(cause: Cause) -> _Which:
+    if cause.what in ("timer", "waiting"):
+        return cause.what, cause.host, cause.phase, cause.message
+    return cause.what, "sender" if cause.what == "round trips" else cause.host, cause.phase, ""
+
+
 def _totals(causes: Sequence[Cause]) -> dict[_Which, tuple[int, int]]:
     totals: dict[_Which, tuple[int, int]] = {}
     for cause in causes:
-        which = (cause.what, cause.host, cause.phase, cause.message)
+        which = _which(cause)
         count, total_ns = totals.get(which, (0, 0))
         totals[which] = (count + cause.count, total_ns + cause.total_ns)
     return totals

@@ -62,6 +62,12 @@ _REGULAR = 0.02
 """Two gaps between packets that differ by at most this share are a pace."""
 _STARTING = 500
 """A session that begins more than so many prompt times after the launch is late: programs start faster."""
+_PERIODIC = 0.001
+"""Two intervals between packets of one name that differ by at most this share are one period."""
+_POLLED = 0.5
+"""A program polls if its waits of one length fill at least this share of the time until it sends, and are at most
+`_OF_A_POLL` of it."""
+_OF_A_POLL = 0.1
 NOT_TRANSMITTED = ("queue", "mtu")
 """The fates of packets that the link did not transmit."""
 
@@ -71,7 +77,8 @@ class Part:
     """A part of the session time, from `begin_ns` to before `end_ns` by the captures' clock.
 
     `host` waits or processes, or its packet is in the channel. `packet` is the index of the rung that is in the
-    channel, or that the host sends at the end. `timer` is the wait that ended with it.
+    channel, or that the host sends at the end. `timer` is the wait that ended with it; `is_polling` says that the
+    program waited like this over and over until then.
     """
 
     begin_ns: int
@@ -81,6 +88,7 @@ class Part:
     packet: int
     phase: Phase = "transfer"
     timer: TimedWait | None = None
+    is_polling: bool = False
 
     @property
     def length_ns(self) -> int:
@@ -163,6 +171,11 @@ class CriticalPath:
     @cached_property
     def _sent_by(self) -> dict[Host, list[int]]:
         return {host: [index for index, rung in enumerate(self.rungs) if rung.message.host == host] for host in HOSTS}
+
+    @cached_property
+    def least_transit_ns(self) -> int:
+        """The shortest time in which a packet crossed the channel; 0 if none did."""
+        return min((rung.arrived_ns[0] - rung.left_ns for rung in self.rungs if rung.arrived_ns), default=0)
 
     @cached_property
     def _longest_transit_ns(self) -> int:
@@ -267,6 +280,20 @@ class ExpiredTimers:
         ended = self._waits[first : bisect_right(self._ends_ns, left_ns)]
         return max(ended, key=lambda wait: wait.length_ns, default=None)
 
+    def is_polling(self, timer: TimedWait, since_ns: int) -> bool:
+        """Whether a wait is the last of many alike since a time: then its timer is not what the program waited for."""
+        span_ns = timer.end_ns - since_ns
+        if timer.length_ns > _OF_A_POLL * span_ns:
+            return False
+        during = self._waits[bisect_right(self._ends_ns, since_ns) : bisect_right(self._ends_ns, timer.end_ns)]
+        alike = (
+            wait.length_ns
+            for wait in during
+            if (wait.process, wait.kind) == (timer.process, timer.kind)
+            and abs(wait.length_ns - timer.length_ns) <= _OF_A_POLL * timer.length_ns
+        )
+        return sum(alike) >= _POLLED * span_ns
+
 
 class _Host:
     """What a host saw and did: its arrivals, its departures, and its waits that a timer ended."""
@@ -300,7 +327,31 @@ class _Host:
             arrived, arrived_ns = self._arrived_before(packet, began_ns)
         if arrived is not None and (before is None or arrived_ns >= departed_ns):
             return arrived, arrived_ns, True, timer
+        if timer is not None:
+            before, departed_ns = self._period_before(packet, arrived_ns) or (before, departed_ns)
         return before, departed_ns, False, timer
+
+    def _period_before(self, packet: int, since_ns: int) -> tuple[int, int] | None:
+        """The packet of the same name one period earlier, if such packets leave periodically and it left after a time:
+        then packets of other names in between are not the reason for the next one."""
+        alike = self._departures_by_name[self._rungs[packet].message.name]
+        place = bisect_left(alike, packet)
+        near = [self._rungs[index].left_ns for index in alike[max(place - 2, 0) : place + 2]]
+        own = min(place, 2)
+        if own == 0 or near[own - 1] < since_ns:
+            return None
+        period_ns = near[own] - near[own - 1]
+        others_ns = [near[other] - near[other - 1] for other in (own - 1, own + 1) if 0 < other < len(near)]
+        if not any(abs(other_ns - period_ns) <= _PERIODIC * period_ns for other_ns in others_ns):
+            return None
+        return alike[place - 1], near[own - 1]
+
+    @cached_property
+    def _departures_by_name(self) -> dict[str, list[int]]:
+        by_name: dict[str, list[int]] = {}
+        for index in self._departures:
+            by_name.setdefault(self._rungs[index].message.name, []).append(index)
+        return by_name
 
     def _is_at_rate(self, before: int, gap_ns: int, is_prompt: bool) -> bool:
         """Whether a packet follows the one before it at the link's rate; if it also follows an arrival, only if that
@@ -361,7 +412,9 @@ def _path(
         before, before_ns, is_arrival, timer = hosts[host].reason(packet)
         since_ns = begin_ns if before is None else before_ns
         kind: Kind = "processing" if at_ns - since_ns <= prompt_ns else "timer" if timer else "waiting"
-        yield Part(since_ns, at_ns, kind, host, packet, timer=timer if kind == "timer" else None)
+        ended = timer if kind == "timer" else None
+        is_polling = ended is not None and hosts[host].timers.is_polling(ended, since_ns)
+        yield Part(since_ns, at_ns, kind, host, packet, timer=ended, is_polling=is_polling)
         packet, at_ns = before, since_ns
 
 

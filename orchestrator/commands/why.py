@@ -215,6 +215,8 @@ def _costs_json(costs: Costs) -> dict[str, Any]:
 
 def _comparison_lines(comparison: Comparison, other: str, every: bool) -> Iterator[str]:
     """The first packet that differs, and the causes that differ."""
+    from owlt.reports.sessions.explanation import difference_text
+
     lengths_s = [length_ns / 1e9 for length_ns in comparison.lengths_ns]
     yield f"session time: {lengths_s[0]:.3f} s in this run, {lengths_s[1]:.3f} s in {other}"
     first = comparison.first
@@ -228,9 +230,6 @@ def _comparison_lines(comparison: Comparison, other: str, every: bool) -> Iterat
     which = f"number {first.number} of the {first.host}"
     yield f"first packet that differs, {which}: {here} in this run, {there} in the other"
     shown = comparison.causes if every else comparison.causes[:MOST_CAUSES]
-    for each in shown:
-        here_s, there_s = (total_ns / 1e9 for total_ns in each.totals_ns)
-        what = f"{each.what} of the {each.host}, {each.phase}" + (f" ({each.message})" if each.message else "")
-        yield f"  {what}: {here_s:.3f} s in this run, {there_s:.3f} s in the other"
+    yield from (f"  {difference_text(each)}" for each in shown)
     if left := len(comparison.causes) - len(shown):
         yield f"  {left} more with --all"

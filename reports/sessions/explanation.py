@@ -5,13 +5,18 @@ The values come from the critical path in captures.inspection; this module puts 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
-from owlt.captures.inspection.causes import Cause
+from owlt.captures.inspection.causes import ONE_LENGTH, Cause
+from owlt.captures.inspection.comparison import CauseDifference
 from owlt.captures.inspection.critical_path import KINDS, PHASES, CriticalPath, Kind, Phase
 from owlt.reports.looks import LEAST_PRINTED_SHARE, TIME_TITLES
 from owlt.reports.units import listed
+from owlt.results.waits import TimedWait
 
+_SEVERAL_WAYS = 4
+"""For fewer ways through the channel in the transfer, no mean of the data per round trip is printed."""
 MOST_NAMES = 4
 """The most names of messages in a sentence."""
 _BEYOND = 1.1
@@ -67,26 +72,56 @@ def cause_text(cause: Cause, path: CriticalPath) -> str:
 
 def _wait_text(cause: Cause, path: CriticalPath) -> str:
     timer = cause.parts[0].timer
-    each = _time(cause.total_ns // cause.count)
-    what = f"the {cause.host} {'was idle for' if timer is None else 'waited'} {each}"
-    if cause.count > 1:
-        what += f" {cause.count} times ({_time(cause.total_ns)} in total)"
+    what = f"the {cause.host} {'was idle for' if timer is None else 'waited'} {_lengths_text(cause)}"
     if cause.parts[0] is path.late_start:
         what += " between the launch and the first packet"
-    if timer is not None:
+    if timer is not None and cause.parts[0].is_polling:
+        what += f", while {timer.process} polled every {_time(timer.length_ns)} ({timer.kind})"
+    elif timer is not None and len(timers := {part.timer for part in cause.parts}) > 1 and _varies(timers):
+        what += f" for timers ({timer.kind} in {timer.process})"
+    elif timer is not None:
         ended_by = "for" if cause.total_ns <= _BEYOND * cause.count * timer.length_ns else "until the end of"
         what += f" {ended_by} a timer of {_time(timer.length_ns)} ({timer.kind} in {timer.process})"
     ended = f", then sent {cause.message}" if cause.message else f" {_IN[cause.phase]}"
     return f"{what}{ended}{_lost_text(cause, path)}"
 
 
+def _lengths_text(cause: Cause) -> str:
+    """The length of a wait; of several, their lengths, their number and their sum."""
+    if cause.count == 1:
+        return _time(cause.total_ns)
+    lengths_ns: Counter[int] = Counter()
+    for part in cause.parts:
+        lengths_ns[part.packet] += part.length_ns
+    shortest, longest = (_time(length_ns) for length_ns in (min(lengths_ns.values()), max(lengths_ns.values())))
+    is_one_length = max(lengths_ns.values()) <= ONE_LENGTH * min(lengths_ns.values())
+    each = _time(cause.total_ns // cause.count) if is_one_length else f"{shortest} to {longest}"
+    return f"{each} {cause.count} times ({_time(cause.total_ns)} in total)"
+
+
+def _varies(timers: Iterable[TimedWait | None]) -> bool:
+    """Whether timers have different lengths."""
+    lengths_ns = [timer.length_ns for timer in timers if timer]
+    return max(lengths_ns) > ONE_LENGTH * min(lengths_ns)
+
+
 def _trips_text(cause: Cause, path: CriticalPath) -> str:
     if cause.count == 1:
         trips = f"the channel transit of one packet of the {cause.host}"
     else:
-        trips = f"{cause.count / 2:g} round {'trip' if cause.count == 2 else 'trips'} started by the {cause.host}"
+        trips = f"{cause.count / 2:g} round {'trip' if cause.count == 2 else 'trips'}"
     took = f"took {_time(cause.total_ns)} {_IN[cause.phase]} ({_few(cause.message)})"
-    return f"{trips} {took}{_lost_text(cause, path)}"
+    return f"{trips} {took}{_window_text(cause, path)}{_lost_text(cause, path)}"
+
+
+def _window_text(cause: Cause, path: CriticalPath) -> str:
+    """The mean of the new data that a round trip of the transfer carried, which is the window of a protocol that has
+    one."""
+    if cause.phase != "transfer" or cause.count < _SEVERAL_WAYS:
+        return ""
+    new = (rung.message for rung in path.rungs if rung.kind == "new data")
+    each_bytes = sum(message.byte_count or message.payload_bytes for message in new) / (cause.count / 2)
+    return f"; {each_bytes / 1000:.3g} kB of new data per round trip"
 
 
 def _queue_text(cause: Cause, path: CriticalPath) -> str:
@@ -127,6 +162,17 @@ def _lost_text(cause: Cause, path: CriticalPath) -> str:
 def _few(names: str) -> str:
     each = list(dict.fromkeys(names.split(", ")))
     return ", ".join(each[:MOST_NAMES]) + (" ..." if len(each) > MOST_NAMES else "")
+
+
+def difference_text(each: CauseDifference) -> str:
+    """A cause that differs between two runs: how often it occurs in each of them, and how long it takes."""
+    of_host = "" if each.what == "round trips" else f" of the {each.host}"
+    before = f" before {each.message}" if each.message else ""
+    here, there = (
+        f"{_time(total_ns)} ({count / 2 if each.what == 'round trips' else count:g})" if count else "none"
+        for count, total_ns in zip(each.counts, each.totals_ns, strict=True)
+    )
+    return f"{each.what}{of_host} {_IN[each.phase]}{before}: {here} in this run, {there} in the other"
 
 
 def explanation_json(path: CriticalPath, found: Sequence[Cause]) -> dict[str, object]:

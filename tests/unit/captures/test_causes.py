@@ -134,3 +134,43 @@ def test_packets_of_the_receiver_that_wait_for_their_link_are_one_cause_with_its
 
     assert (cause.what, cause.host) == ("serialization", "receiver")
     assert round(cause.total_ns / MS) == 200
+
+
+def test_short_pauses_before_packets_of_one_name_are_one_cause_whatever_their_lengths():
+    gaps_ms = [16 + number % 5 for number in range(20)]
+    paced = [rung("sender", sum(gaps_ms[:number]), "new data", data=1000 * number) for number in range(20)]
+
+    (cause,) = causes(explained([*paced, answer(sum(gaps_ms[:19]) + 258)]))
+
+    assert (cause.what, cause.count, cause.total_ns) == ("waiting", 19, (sum(gaps_ms[:19]) - 19 * 8) * MS)
+
+
+def test_short_waits_for_timers_of_different_kinds_are_different_causes():
+    paced = [rung("sender", 20 * number, "new data", data=1000 * number) for number in range(20)]
+    timers = [
+        TimedWait("sender", "program", ("poll", "futex")[number % 2], (20 * number - 12) * MS, 12 * MS)
+        for number in range(1, 20)
+    ]
+
+    found = causes(explained([*paced, answer(19 * 20 + 258)], replace(KNOWN, waits=timers)))
+
+    assert sorted(cause.count for cause in found if cause.what == "timer") == [9, 10]
+
+
+def window_limited(lost: list[int]):
+    """Two packets a round trip."""
+    sent = [
+        rung("sender", 516.8 * (number // 2) + 8 * (number % 2), "new data", number in lost, 1000 * number)
+        for number in range(8)
+    ]
+    answers = [answer(516.8 * number + 266) for number in range(4)]
+    return explained([*sent, *answers])
+
+
+def test_a_loss_before_the_last_round_trip_of_the_transfer_may_be_the_reason_for_its_small_window():
+    def lost(path) -> list[int | None]:
+        (cause,) = [cause for cause in causes(path) if cause.what == "round trips" and cause.phase == "transfer"]
+        return [path.rungs[index].message.first_byte for index in cause.lost]
+
+    assert lost(window_limited([2])) == [2000]
+    assert lost(window_limited([])) == []

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from owlt.captures.inspection.comparison import compare
 from tests.unit.captures.test_critical_path import MS, explained, file_of, rung
 
@@ -63,3 +65,12 @@ def test_times_count_from_the_first_packet_of_each_run():
     ]
 
     assert compare(explained([*file_of(20), answer(410)]), explained(later)).first is None
+
+
+def test_round_trips_of_one_phase_are_compared_whatever_their_messages_are():
+    def recovering(name: str):
+        again = rung("sender", 410 + 250.8, "data again", data=0)
+        again = replace(again, message=replace(again.message, name=name))
+        return [*file_of(20, lost=[0]), answer(410), again, answer(410 + 250.8 + 258)]
+
+    assert compare(explained(recovering("data")), explained(recovering("retransmission"))).causes == ()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -259,3 +260,51 @@ def test_a_damaged_packet_that_the_host_takes_all_the_same_is_not_lost():
 
     assert [is_lost(asked), is_lost(replace(asked, is_accepted=True))] == [True, False]
     assert (spent_ms(refused, "waiting"), spent_ms(accepted, "waiting")) == (500.8, 0)
+
+
+def periodic(period_ms: float, last_ms: float) -> CriticalPath:
+    """A file, then three flushes, the last two a period apart; a probe leaves before the last one, and the program
+    woke for it. Every packet of the sender leaves when a timer expires."""
+    flushes = [replace_name(rung("sender", left_ms, "of the sender"), "FLUSH") for left_ms in (80, 80 + period_ms)]
+    last = replace_name(rung("sender", last_ms, "of the sender"), "FLUSH")
+    probe = replace_name(rung("sender", last_ms - 300, "of the sender"), "PROBE")
+    sent = [*flushes[1:], probe, last]
+    timers = [TimedWait("sender", "program", "timerfd", each.left_ns - 200 * MS, 200 * MS) for each in sent]
+    return explained([*file_of(10), *flushes, probe, last], replace(KNOWN, waits=timers))
+
+
+def replace_name(each: Rung, name: str) -> Rung:
+    return replace(each, message=replace(each.message, name=name))
+
+
+def waited_ms(path: CriticalPath) -> list[tuple[str, float]]:
+    waits: Counter[int] = Counter()
+    for part in path.parts:
+        if part.kind == "timer":
+            waits[part.packet] += part.length_ns
+    return [(path.rungs[packet].message.name, round(length_ns / MS)) for packet, length_ns in waits.items()]
+
+
+def test_of_periodic_messages_each_waits_for_the_one_before_it_whatever_leaves_in_between():
+    assert waited_ms(periodic(1000, last_ms=2080)) == [("FLUSH", 992), ("FLUSH", 992 - 8)]  # 8 ms for the probe
+
+
+def test_a_message_without_a_period_waits_for_the_packet_that_left_last():
+    assert waited_ms(periodic(1000, last_ms=2180)) == [("FLUSH", 992), ("PROBE", 792), ("FLUSH", 292)]
+
+
+def test_a_wait_of_many_equal_ones_is_polling():
+    polls = [TimedWait("sender", "program", "nanosleep", (80 + number) * MS, MS) for number in range(3000)]
+
+    path = explained([*file_of(10), rung("sender", 80 + 3000, "of the sender")], replace(KNOWN, waits=polls))
+
+    assert {part.is_polling for part in path.parts if part.kind == "timer"} == {True}
+
+
+def test_a_wait_with_a_last_one_for_another_timer_is_no_polling():
+    polls = [TimedWait("sender", "program", "nanosleep", (80 + number) * MS, MS) for number in range(1000)]
+    last = TimedWait("sender", "program", "nanosleep", 3070 * MS, 10 * MS)
+
+    path = explained([*file_of(10), rung("sender", 80 + 3000, "of the sender")], replace(KNOWN, waits=[*polls, last]))
+
+    assert {part.is_polling for part in path.parts if part.kind == "timer"} == {False}

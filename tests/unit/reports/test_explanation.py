@@ -6,8 +6,16 @@ from pathlib import Path
 from matplotlib.collections import PolyCollection
 
 from owlt.captures.inspection.causes import causes
+from owlt.captures.inspection.comparison import compare
 from owlt.reports.drawing.sweep_figures import save
-from owlt.reports.sessions.explanation import cause_text, explanation_json, headline, share_rows, spent_ns
+from owlt.reports.sessions.explanation import (
+    cause_text,
+    difference_text,
+    explanation_json,
+    headline,
+    share_rows,
+    spent_ns,
+)
 from owlt.reports.sessions.waterfall import ROWS, draw_waterfall
 from owlt.results.waits import TimedWait
 from tests.unit.captures.test_critical_path import KNOWN, MS, explained, file_of, rung
@@ -83,3 +91,46 @@ def test_the_same_waterfall_gives_the_same_bytes(tmp_path: Path):
         save(draw_waterfall(PATH, "A session"), tmp_path / name, "time", with_pdf=True)
 
     assert (tmp_path / "a" / "time.svg").read_bytes() == (tmp_path / "b" / "time.svg").read_bytes()
+
+
+def test_a_program_that_polls_is_not_said_to_wait_for_a_timer():
+    polls = [TimedWait("sender", "program", "nanosleep", (160 + number) * MS, MS) for number in range(3000)]
+    path = explained([*file_of(20), LOST, AGAIN, ANSWER], replace(KNOWN, waits=polls))
+
+    (text,) = [cause_text(cause, path) for cause in causes(path) if cause.what == "timer"]
+
+    assert text.startswith(
+        "the sender waited 2.992 s, while program polled every 1 ms (nanosleep), then sent of the sender"
+    )
+
+
+def test_waits_of_different_lengths_are_described_by_the_shortest_and_the_longest():
+    paced = [rung("sender", left_ms, "new data", data=1000 * number) for number, left_ms in enumerate((0, 20, 50))]
+    path = explained([*paced, rung("receiver", 50 + 258, "of the receiver", size=100)])
+
+    (text,) = [cause_text(cause, path) for cause in causes(path)]
+
+    assert text == "the sender was idle for 12 ms to 22 ms 2 times (34 ms in total), then sent new data"
+
+
+def test_round_trips_of_the_transfer_state_the_mean_of_the_data_per_round_trip():
+    sent = [
+        rung("sender", 516.8 * number + left_ms, "new data", data=1000 * (2 * number + left_ms // 8))
+        for number in range(4)
+        for left_ms in (0, 8)
+    ]
+    answers = [rung("receiver", 516.8 * number + 266, "of the receiver", size=100) for number in range(4)]
+    path = explained([*sent, *answers])
+
+    (text,) = [cause_text(cause, path) for cause in causes(path) if cause.what == "round trips"]
+
+    assert text.startswith("3 round trips took 1.5 s during") or text.startswith("3 round trips took 1.500 s during")
+    assert text.endswith("; 2.67 kB of new data per round trip")
+
+
+def test_a_cause_that_one_of_two_runs_does_not_have_is_none_there():
+    other = explained([*file_of(20), rung("receiver", 418, "of the receiver", size=100)])
+
+    (text, *_) = [difference_text(each) for each in compare(PATH, other).causes if each.what == "waiting"]
+
+    assert text.endswith("before of the sender: 2.992 s (1) in this run, none in the other")
