@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from owlt.captures.accounting.summary import load_summary
 from owlt.captures.frames.session import HOSTS
-from owlt.captures.inspection.causes import Cause
+from owlt.captures.inspection.causes import ONE_LENGTH, Cause
 from owlt.captures.inspection.critical_path import NOT_TRANSMITTED, ExpiredTimers, is_lost
 from owlt.captures.inspection.inspection import Case
 from owlt.captures.protocols.ladder import ICMP, Rung
@@ -159,8 +159,6 @@ def base_of(directory: Path, rungs: Sequence[Rung]) -> Base:
         raise _not_exact(
             directory, f"a run on the clock {plan.sweep.clock} is not determined by its seed and its channel"
         )
-    if why := plan.implementations[record.implementation].not_repeatable:
-        raise _not_exact(directory, f"{record.implementation} is not repeatable: {why}")
     channel = channel_of(run, plan.channels[run.channel_key], True)
     if random := _random_effects(channel):
         raise _not_exact(
@@ -307,11 +305,19 @@ def _without_text(losses: Sequence[Loss], of: int) -> str:
 def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
     for cause in causes:
         waits = tuple(dict.fromkeys(part.timer for part in cause.parts if part.timer))
-        if cause.what == "timer" and 0 < len(waits) <= MOST_WAITS:
+        if cause.what == "timer" and _is_for_one_timer(cause, waits) and len(waits) <= MOST_WAITS:
             which = f"{len(waits)} timers" if len(waits) > 1 else "the timer"
             length_ns = round(waits[0].length_ns, DIGITS - len(str(waits[0].length_ns)))
             which += f" of {format_delay(length_ns)} at the {cause.host} before {cause.message}"
             yield Change("timer", f"without {which}", waits=waits, message=cause.message)
+
+
+def _is_for_one_timer(cause: Cause, waits: Sequence[TimedWait]) -> bool:
+    """Whether waits are for a timer of one length, instead of polls, of which skipping one changes nothing, or the
+    pauses of a pace."""
+    lengths_ns = [wait.length_ns for wait in waits]
+    is_polling = any(part.is_polling for part in cause.parts)
+    return bool(waits) and not is_polling and max(lengths_ns) <= ONE_LENGTH * min(lengths_ns)
 
 
 def _changes_of_links(base: Base) -> Iterator[Change]:

@@ -237,6 +237,34 @@ def test_of_several_waits_that_end_at_once_the_later_ones_begin_earlier() -> Non
     assert [(window.after, window.before) for window in windows] == [(6_999_000, 7_001_000), (6_999_100, 7_001_100)]
 
 
+def test_a_wait_is_not_aimed_at_before_a_run_with_the_other_changes_shows_that_it_still_occurs() -> None:
+    wait = TimedWait("receiver", "program", "poll", LAUNCHED_NS + 7_000_000, 1_000_000_000)
+    base = base_of(with_losses())
+    skipped, arrived = Change("timer", "the timer", waits=(wait,)), Change("losses", "a loss", base.losses[:1])
+
+    assert len(expected_aim(base, (skipped,)).skips) == 1
+    assert expected_aim(base, (skipped, arrived)).skips == ()
+
+
+def test_pauses_of_different_lengths_have_no_timer_to_skip() -> None:
+    def kinds(*lengths_ns: int) -> list[str]:
+        waits = [TimedWait("receiver", "program", "poll", LAUNCHED_NS, length_ns) for length_ns in lengths_ns]
+        parts = tuple(Part(wait.begin_ns, wait.end_ns, "timer", "receiver", 2, timer=wait) for wait in waits)
+        causes = [Cause("timer", "receiver", "closing", "Finished", len(parts), sum(lengths_ns), parts)]
+        return [each.kind for each in changes_of(base_of(with_losses()), causes)]
+
+    assert "timer" in kinds(1_000_000, 1_010_000)
+    assert "timer" not in kinds(1_000_000, 1_100_000)
+
+
+def test_a_program_that_polls_has_no_timer_to_skip() -> None:
+    wait = TimedWait("receiver", "program", "poll", LAUNCHED_NS + 7_000_000, 1_000_000)
+    part = Part(LAUNCHED_NS, wait.end_ns, "timer", "receiver", 2, timer=wait, is_polling=True)
+    found = changes_of(base_of(with_losses()), [Cause("timer", "receiver", "closing", "Finished", 1, 1, (part,))])
+
+    assert "timer" not in [each.kind for each in found]
+
+
 LATE_NS = 1_000_000_000
 """The length of a wait before the last message of `waiting`."""
 
