@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Literal
 
 from owlt.captures.frames.session import Host
-from owlt.captures.inspection.critical_path import WAITS, CriticalPath, Part, Phase, is_lost
+from owlt.captures.inspection.critical_path import PHASES, WAITS, CriticalPath, Part, Phase, is_lost
 
 What = Literal["timer", "waiting", "round trips", "queueing", "serialization", "processing"]
 ONE_LENGTH = 1.02
@@ -33,10 +33,10 @@ _WAYS: tuple[str, ...] = ("propagation", "in the channel")
 class Cause:
     """A cause of the session time, and the parts that it took, `total_ns` in all.
 
-    Of timers and waits, `count` is how many there were, `host` who waited and `message` what it sent then; of round
-    trips, `count` is how often a packet crossed the channel, in this phase, `host` who sent the first of them and
-    `message` their names; of the rest, `host` is whose packets took the time. `lost` are the lost packets that may be
-    the reason (indices of rungs).
+    Of timers and waits, `count` is how many there were, `host` who waited, `message` what it sent then, and `phase` the
+    one in which they took most of the time; of round trips, `count` is how often a packet crossed the channel, in this
+    phase, `host` who sent the first of them and `message` their names; of the rest, `host` is whose packets took the
+    time. `lost` are the lost packets that may be the reason (indices of rungs).
     """
 
     what: What
@@ -89,7 +89,8 @@ def _waits(path: CriticalPath) -> Iterable[Cause]:
         first = group[0][-1]
         what: What = "timer" if first.kind == "timer" else "waiting"
         lost = path.lost_before((each[0].begin_ns, each[-1]) for each in group)
-        yield Cause(what, first.host, first.phase, _name(path, first), len(group), _length_ns(parts), parts, lost)
+        phase = max(PHASES, key=lambda phase: _length_ns([part for part in parts if part.phase == phase]))
+        yield Cause(what, first.host, phase, _name(path, first), len(group), _length_ns(parts), parts, lost)
 
 
 def _is_alike(path: CriticalPath, shorter: Sequence[Part], longer: Sequence[Part]) -> bool:

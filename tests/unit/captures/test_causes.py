@@ -145,6 +145,16 @@ def test_short_pauses_before_packets_of_one_name_are_one_cause_whatever_their_le
     assert (cause.what, cause.count, cause.total_ns) == ("waiting", 19, (sum(gaps_ms[:19]) - 19 * 8) * MS)
 
 
+def test_pauses_belong_to_the_phase_in_which_they_took_most_time():
+    hello = rung("sender", 0, "new data", size=100)
+    hello = replace(hello, kind="of the sender")
+    paced = [rung("sender", 10 + 20 * number, "new data", data=1000 * number) for number in range(20)]
+
+    (cause,) = causes(explained([hello, *paced, answer(10 + 19 * 20 + 258)]))
+
+    assert (cause.message, cause.count, cause.phase) == ("new data", 20, "transfer")
+
+
 def test_short_waits_for_timers_of_different_kinds_are_different_causes():
     paced = [rung("sender", 20 * number, "new data", data=1000 * number) for number in range(20)]
     timers = [
