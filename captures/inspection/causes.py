@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Literal
 
@@ -34,7 +35,7 @@ class Cause:
     """A cause of the session time, and the parts that it took, `total_ns` in all.
 
     Of timers and waits, `count` is how many there were, `host` who waited, `message` what it sent then, and `phase` the
-    one in which they took most of the time; of round trips, `count` is how often a packet crossed the channel, in this
+    one in which the longest waits ended; of round trips, `count` is how often a packet crossed the channel, in this
     phase, `host` who sent the first of them and `message` their names; of the rest, `host` is whose packets took the
     time. `lost` are the lost packets that may be the reason (indices of rungs).
     """
@@ -89,8 +90,13 @@ def _waits(path: CriticalPath) -> Iterable[Cause]:
         first = group[0][-1]
         what: What = "timer" if first.kind == "timer" else "waiting"
         lost = path.lost_before((each[0].begin_ns, each[-1]) for each in group)
-        phase = max(PHASES, key=lambda phase: _length_ns([part for part in parts if part.phase == phase]))
+        phase = max(PHASES, key=partial(_ended_in_ns, group))
         yield Cause(what, first.host, phase, _name(path, first), len(group), _length_ns(parts), parts, lost)
+
+
+def _ended_in_ns(group: Iterable[tuple[Part, ...]], phase: Phase) -> int:
+    """The length of the waits that ended in a phase."""
+    return sum(_length_ns(parts) for parts in group if parts[-1].phase == phase)
 
 
 def _is_alike(path: CriticalPath, shorter: Sequence[Part], longer: Sequence[Part]) -> bool:
