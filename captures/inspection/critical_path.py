@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -72,8 +72,7 @@ NOT_TRANSMITTED = ("queue", "mtu")
 """The fates of packets that the link did not transmit."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A part of the session time, from `begin_ns` to before `end_ns` by the captures' clock.
 
     `host` waits or processes, or its packet is in the channel. `packet` is the index of the rung that is in the
@@ -446,7 +445,7 @@ def _in_channel(packet: int, rung: Rung, transit: _Transit, arrived_ns: int) -> 
 def _covering(parts: Iterable[Part], begin_ns: int, end_ns: int) -> list[Part]:
     """The parts, given from the last to the first, in order, cut to the session; what none covers is waiting."""
     ordered = [
-        replace(part, begin_ns=max(part.begin_ns, begin_ns), end_ns=min(part.end_ns, end_ns))
+        part._replace(begin_ns=max(part.begin_ns, begin_ns), end_ns=min(part.end_ns, end_ns))
         for part in reversed(list(parts))
         if part.begin_ns < end_ns and part.end_ns > begin_ns and part.length_ns
     ]
@@ -490,13 +489,13 @@ def _replaced(parts: Iterable[Part], sent: Sequence[tuple[int, int, int]], host:
             if begins_ns >= part.end_ns:
                 break
             if begins_ns > at_ns:
-                yield replace(part, begin_ns=at_ns, end_ns=begins_ns)
+                yield part._replace(begin_ns=at_ns, end_ns=begins_ns)
                 at_ns = begins_ns
             if min(ends_ns, part.end_ns) > at_ns:
                 yield Part(at_ns, min(ends_ns, part.end_ns), kind, host, packet)
                 at_ns = min(ends_ns, part.end_ns)
         if at_ns < part.end_ns:
-            yield replace(part, begin_ns=at_ns)
+            yield part._replace(begin_ns=at_ns)
 
 
 def _delivered_ns(rungs: Sequence[Rung], clues: Clues) -> int | None:
@@ -540,7 +539,7 @@ def _in_phases(parts: Iterable[Part], ends_ns: tuple[int, int, int]) -> Iterator
         cuts = [part.begin_ns, *sorted(within), part.end_ns]
         for begin_ns, end_ns in pairwise(cuts):
             phase = PHASES[bisect_right(ends_ns, begin_ns)]
-            yield replace(part, begin_ns=begin_ns, end_ns=end_ns, phase=phase)
+            yield part._replace(begin_ns=begin_ns, end_ns=end_ns, phase=phase)
 
 
 def _merged(parts: Iterable[Part]) -> list[Part]:
@@ -550,7 +549,7 @@ def _merged(parts: Iterable[Part]) -> list[Part]:
         last = merged[-1] if merged else None
         is_wait = part.kind in WAITS[1:]
         if last and not is_wait and (last.kind, last.host, last.phase) == (part.kind, part.host, part.phase):
-            merged[-1] = replace(last, end_ns=part.end_ns, packet=part.packet)
+            merged[-1] = last._replace(end_ns=part.end_ns, packet=part.packet)
         else:
             merged.append(part)
     return merged

@@ -58,13 +58,13 @@ def write_archive(
 ) -> Path:
     """Write the archive of a page that was made of these results; the page's name is that of the reproduction.
 
-    Raises OSError.
+    Raises BadQuery for a wrong condition in `archived`, OSError.
     """
     name = page.stem
     members = {NAME: read_plain(directory / NAME), TEMPLATE: read_plain(directory / TEMPLATE)}
     members[FACTS] = _json(public(evidence.facts.model_dump(mode="json")))
     with TemporaryDirectory() as tables:
-        write_files(evidence.connection, Path(tables))
+        write_files(evidence.connection, Path(tables), load_claims(directory).archived)
         members |= {f"tables/{each.name}": read_plain(each, MOST_ARCHIVE_BYTES) for each in files_in(Path(tables))}
     members |= {f"page/{each.name}": read_plain(each) for each in files_in(page.parent) if each.name.startswith(name)}
     for each in results:

@@ -191,6 +191,8 @@ class Reproduction(_Value):
     """An SQL condition on the table of runs: the runs whose packets the table `packets` has."""
     handshakes_of: str = ""
     """An SQL condition on the table of runs: the runs whose handshakes the table `quic_handshakes` has."""
+    archived: dict[Literal["packets", "packets_at_receiver", "tcp_samples"], str] = {}
+    """SQL conditions: of these tables, an archive has only the rows that the queries need."""
     claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
     figures: tuple[FigureOf, ...] = ()
     series: tuple[str, ...] = ()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,9 +153,12 @@ def _bounded_time(connection: DuckDBPyConnection, most_s: float) -> Iterator[Non
 _SMALL_PARQUET = "FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, COMPRESSION_LEVEL 19"
 
 
-def write_files(connection: DuckDBPyConnection, directory: Path) -> None:
+def write_files(
+    connection: DuckDBPyConnection, directory: Path, kept: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Write the files from which `database_of_files` makes a database, through another one: this one has no access to
-    files."""
+    files. Of a table in `kept`, only the rows that meet the SQL condition. Raises BadQuery for a condition that is
+    wrong."""
     import duckdb
 
     with duckdb.connect(config={"threads": 1}) as writing:
@@ -162,8 +166,12 @@ def write_files(connection: DuckDBPyConnection, directory: Path) -> None:
             described = connection.execute(f"DESCRIBE {name}").fetchall()
             cast = ", ".join(f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind, *_ in described)
             path = directory / f"{name}.parquet"
-            rows = f"FROM {name}" + ("" if name == ALL_RUNS else " ORDER BY ALL")  # ordered rows are half as large
-            writing.register("columns", connection.execute(rows).fetchnumpy())
+            rows = f"FROM {name} WHERE {kept.get(name, 'true')}"
+            rows += "" if name == ALL_RUNS else " ORDER BY ALL"  # ordered rows are half as large
+            try:
+                writing.register("columns", connection.execute(rows).fetchnumpy())
+            except duckdb.Error as problem:
+                raise BadQuery(f"archived, {name}: {problem}") from problem
             writing.execute(f"COPY (SELECT {cast} FROM columns) TO '{path}' ({_SMALL_PARQUET})")
             writing.unregister("columns")
 

@@ -259,6 +259,18 @@ def test_the_queries_of_an_archive_have_a_time_limit_together(demo: Path, tmp_pa
         table(connection, endless)
 
 
+def test_an_archive_has_only_the_rows_that_the_claims_keep(demo: Path, tmp_path: Path) -> None:
+    with database([load_results(demo)], reproduction()) as connection:
+        with pytest.raises(BadQuery, match=r"archived, packets: .*nothing"):
+            write_files(connection, tmp_path, {"packets": "nothing > 1"})
+        write_files(connection, tmp_path, {"all_runs": '"order" = 1'})
+    with database_of_files(tmp_path, reproduction()) as connection:
+        kept = connection.execute('SELECT "order" FROM all_runs').fetchall()
+
+    assert len(load_results(demo).runs) > 1
+    assert kept == [(1,)]
+
+
 def test_which_sweeps_are_controls_is_a_part_of_what_every_verdict_follows_from() -> None:
     with_controls, without = reproduction(also=["long"], controls=["long"]), reproduction(also=["long"])
 
