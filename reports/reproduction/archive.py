@@ -64,7 +64,8 @@ def write_archive(
     members = {NAME: read_plain(directory / NAME), TEMPLATE: read_plain(directory / TEMPLATE)}
     members[FACTS] = _json(public(evidence.facts.model_dump(mode="json")))
     with TemporaryDirectory() as tables:
-        write_files(evidence.connection, Path(tables), load_claims(directory).archived)
+        kept = {str(table): rows for table, rows in load_claims(directory).archived.items()}
+        write_files(evidence.connection, Path(tables), kept)
         members |= {f"tables/{each.name}": read_plain(each, MOST_ARCHIVE_BYTES) for each in files_in(Path(tables))}
     members |= {f"page/{each.name}": read_plain(each) for each in files_in(page.parent) if each.name.startswith(name)}
     for each in results:
