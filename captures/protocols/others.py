@@ -66,8 +66,9 @@ class Udt(Reader):
 _QUIC_2 = 0x6B3343CF
 """The version of RFC 9369."""
 _INITIAL, _HANDSHAKE, _RETRY = "Initial", "Handshake", "Retry"
-_WITHOUT_STREAMS = frozenset({_INITIAL, _HANDSHAKE, _RETRY})
-"""The packets that carry no STREAM frames: RFC 9000, section 12.4."""
+_OF_THE_HANDSHAKE = frozenset({_INITIAL, _HANDSHAKE, _RETRY})
+"""The packets that carry no STREAM frames: RFC 9000, section 12.4. What shares a datagram with them (section 12.2) is
+mostly of the handshake too, such as settings; only 0-RTT packets are sent with them to carry data."""
 _LONG_HEADERS = ((_INITIAL, "0-RTT", _HANDSHAKE, _RETRY), (_RETRY, _INITIAL, "0-RTT", _HANDSHAKE))
 """The kinds of packets with a long header by their number: RFC 9000, section 17.2, and RFC 9369, section 3.2."""
 QUIC_LONG_HEADERS = {
@@ -94,7 +95,7 @@ class Quic(Reader):
         names = list(dict.fromkeys(_quic_packets(packet.payload)))
         if names == [_VERSIONS]:
             return PacketContent(_VERSIONS)
-        carries = not _WITHOUT_STREAMS.issuperset(names)
+        carries = "0-RTT" in names or _OF_THE_HANDSHAKE.isdisjoint(names)
         is_long = packet.payload[0] & _LONG
         return PacketContent(", ".join(names), CUT if packet.cut and is_long else "", unplaced=carries)
 
