@@ -8,7 +8,7 @@ one propagation delay to the receiver, and one back for its last message.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -18,7 +18,7 @@ from owlt.captures.frames.session import Host
 from owlt.captures.inspection.critical_path import PHASES, WAITS, CriticalPath, Part, Phase, is_lost
 
 What = Literal["timer", "waiting", "round trips", "queueing", "serialization", "processing"]
-ONE_LENGTH = 1.02
+_ONE_LENGTH = 1.02
 """Waits of one host, before messages of one name, are one cause if none is longer than so many times the shortest."""
 _BETWEEN_PACKETS = 0.5
 """Waits that are shorter than this share of the shortest transit are pauses between packets, such as those of pacing:
@@ -77,7 +77,7 @@ def _waits(path: CriticalPath) -> Iterable[Cause]:
         if part.kind in WAITS[1:]:
             parts_of.setdefault((part.host, part.packet), []).append(part)
     whole = [tuple(parts) for parts in parts_of.values()]
-    whole.sort(key=lambda parts: (_sort(path, parts), _length_ns(parts)))
+    whole.sort(key=lambda parts: (_what_is_awaited(path, parts), _length_ns(parts)))
     alike: list[list[tuple[Part, ...]]] = []
     for parts in whole:
         shortest = alike[-1][0] if alike else None
@@ -99,15 +99,20 @@ def _ended_in_ns(group: Iterable[tuple[Part, ...]], phase: Phase) -> int:
     return sum(_length_ns(parts) for parts in group if parts[-1].phase == phase)
 
 
+def is_one_length(lengths_ns: Collection[int]) -> bool:
+    """Whether waits have about one length."""
+    return max(lengths_ns) <= _ONE_LENGTH * min(lengths_ns)
+
+
 def _is_alike(path: CriticalPath, shorter: Sequence[Part], longer: Sequence[Part]) -> bool:
-    if _sort(path, shorter) != _sort(path, longer):
+    if _what_is_awaited(path, shorter) != _what_is_awaited(path, longer):
         return False
-    longest_ns = max(ONE_LENGTH * _length_ns(shorter), _BETWEEN_PACKETS * path.least_transit_ns)
-    return _length_ns(longer) <= longest_ns
+    lengths_ns = _length_ns(shorter), _length_ns(longer)
+    return is_one_length(lengths_ns) or lengths_ns[1] <= _BETWEEN_PACKETS * path.least_transit_ns
 
 
-def _sort(path: CriticalPath, wait: Sequence[Part]) -> tuple[str, ...]:
-    """Waits of different sorts are different causes, whatever their lengths."""
+def _what_is_awaited(path: CriticalPath, wait: Sequence[Part]) -> tuple[str, ...]:
+    """What is equal for all waits of one cause: the host, the message, and the program's timer."""
     part = wait[-1]
     program = (part.timer.process, part.timer.kind) if part.timer else ("", "")
     return part.kind, part.host, _name(path, part), *program, str(part.is_polling)

@@ -174,11 +174,15 @@ class CriticalPath:
     @cached_property
     def least_transit_ns(self) -> int:
         """The shortest time in which a packet crossed the channel; 0 if none did."""
-        return min((rung.arrived_ns[0] - rung.left_ns for rung in self.rungs if rung.arrived_ns), default=0)
+        return min(self._transits_ns, default=0)
 
     @cached_property
     def _longest_transit_ns(self) -> int:
-        return max((rung.arrived_ns[0] - rung.left_ns for rung in self.rungs if rung.arrived_ns), default=0)
+        return max(self._transits_ns, default=0)
+
+    @cached_property
+    def _transits_ns(self) -> list[int]:
+        return [rung.arrived_ns[0] - rung.left_ns for rung in self.rungs if rung.arrived_ns]
 
 
 def is_lost(rung: Rung) -> bool:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from owlt.captures.accounting.summary import load_summary
 from owlt.captures.frames.session import HOSTS
-from owlt.captures.inspection.causes import ONE_LENGTH, Cause
+from owlt.captures.inspection.causes import Cause, is_one_length
 from owlt.captures.inspection.critical_path import NOT_TRANSMITTED, ExpiredTimers, is_lost
 from owlt.captures.inspection.inspection import Case
 from owlt.captures.protocols.ladder import ICMP, Rung
@@ -315,9 +315,8 @@ def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
 def _is_for_one_timer(cause: Cause, waits: Sequence[TimedWait]) -> bool:
     """Whether waits are for a timer of one length, instead of polls, of which skipping one changes nothing, or the
     pauses of a pace."""
-    lengths_ns = [wait.length_ns for wait in waits]
     is_polling = any(part.is_polling for part in cause.parts)
-    return bool(waits) and not is_polling and max(lengths_ns) <= ONE_LENGTH * min(lengths_ns)
+    return bool(waits) and not is_polling and is_one_length([wait.length_ns for wait in waits])
 
 
 def _changes_of_links(base: Base) -> Iterator[Change]:

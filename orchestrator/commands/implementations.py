@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -242,12 +241,11 @@ def _perform_losses(
     printer: Printer, implementation: contract.Implementation, results: Path, guests: int | None, again: str
 ) -> list[Trial]:
     """Perform a short transfer without a loss, and then with the loss of each telling packet, if it is delivered."""
-    from owlt.orchestrator.checks.fault_cases import Hit, Hits, plan_of_cases, telling_packets
+    from owlt.orchestrator.checks.fault_cases import Hit, Hits, telling_packets
     from owlt.orchestrator.checks.trials import CHANNELS, CLEAN, best_clock
-    from owlt.orchestrator.commands.prove import perform_sets
+    from owlt.orchestrator.commands.prove import perform_sets, transfers
 
-    name, clock = f"prove-{implementation.name}", best_clock(implementation)
-    plan_of = partial(plan_of_cases, name, implementation, CHANNELS[CLEAN], SHORT_FILE_BYTES, clock=clock)
+    plan_of = transfers(implementation, CHANNELS[CLEAN], SHORT_FILE_BYTES, clock=best_clock(implementation))
     with case_runs(printer, again, guests) as perform:
         (base,) = perform_sets(perform, plan_of, [()], results / "0")
         sets: list[Hits] = [(Hit(packet.place),) for packet in telling_packets(base.sent)] if base.is_delivered else []

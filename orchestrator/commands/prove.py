@@ -70,7 +70,6 @@ def prove(
     Exit status: 0 if the file is delivered after every set, 1 if not.
     """
     from owlt.inputs.quantities import parse_size_bytes
-    from owlt.orchestrator.checks.fault_cases import plan_of_cases
     from owlt.orchestrator.checks.proof import successors, verdict_of
     from owlt.orchestrator.commands.implementations import with_parameters
     from owlt.orchestrator.profiles.catalogue import find_implementation
@@ -89,7 +88,7 @@ def prove(
     words += ["--channel", channel] if channel else []
     words += option_words("--parameter", parameter)
     again = shlex.join(["owlt", "prove", *words, "--resume"])
-    plan_of = partial(plan_of_cases, f"prove-{implementation.name}", implementation, link, size_bytes)
+    plan_of = transfers(implementation, link, size_bytes)
     trials: list[Trial] = []
     base: Trial | None = None
     sets: list[Hits] = [()]
@@ -156,6 +155,20 @@ def calm_channel(name: str | None) -> ChannelSpec:
             Mistake.of("--channel", f"{name} has random effects", "a channel without them", "remove its errors")
         )
     return channel
+
+
+def transfers(
+    implementation: contract.Implementation,
+    channel: ChannelSpec,
+    file_size_bytes: int,
+    ip: int = 4,
+    clock: contract.Clock = "exact",
+) -> PlanOfCases:
+    """Plans the transfer of a file for `perform_sets`."""
+    from owlt.orchestrator.checks.fault_cases import plan_of_cases
+
+    name = f"prove-{implementation.name}"
+    return partial(plan_of_cases, name, implementation, channel, file_size_bytes, ip=ip, clock=clock)
 
 
 def perform_sets(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,7 @@ import typer
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.performing import case_runs, empty_directory
-from owlt.orchestrator.commands.prove import perform_sets, require_repeatable, write_channel
+from owlt.orchestrator.commands.prove import perform_sets, require_repeatable, transfers, write_channel
 from owlt.orchestrator.commands.usage import Guests, Json, parsed
 from owlt.orchestrator.errors import OwltError
 
@@ -45,7 +44,7 @@ def shrink(
     """
     from owlt.inputs.quantities import parse_delay_ns
     from owlt.orchestrator.checks import shrinking
-    from owlt.orchestrator.checks.fault_cases import ladder_lines, plan_of_cases
+    from owlt.orchestrator.checks.fault_cases import ladder_lines
     from owlt.orchestrator.checks.message_places import by_message
     from owlt.orchestrator.checks.proof import UNDECIDED
     from owlt.orchestrator.planning.plan import channel_of, read_plan
@@ -77,8 +76,7 @@ def shrink(
         raise OwltError(Mistake.of(str(run), "no packet was lost", "a run with losses"))
     results = empty_directory(SHRUNK, record.run_id)
     again = shlex.join(["owlt", "shrink", str(run), *(["--slower-than", slower_than] if slower_than else [])])
-    name, size_bytes = f"prove-{implementation.name}", record.file_size_bytes
-    plan_of = partial(plan_of_cases, name, implementation, channel, size_bytes, ip=record.ip)
+    plan_of = transfers(implementation, channel, record.file_size_bytes, record.ip)
     tried: dict[Hits, Trial] = {}
 
     with case_runs(printer, again, guests) as perform:

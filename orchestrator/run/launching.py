@@ -6,7 +6,6 @@ On the exact clock, guests are copies of templates: guests with the rig raised, 
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import signal
@@ -20,9 +19,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
-from owlt.agents.contract.implementation import Clock, Implementation
+from owlt.agents.contract.implementation import Clock
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.hosts.host import HostError
@@ -43,6 +42,7 @@ from owlt.orchestrator.run.events import EVENT_MARK, RigFailed, event_in
 from owlt.orchestrator.run.task import TASK_NAME, Task, write_survey, write_task
 from owlt.orchestrator.run.versions import VERSION_S, read_versions
 from owlt.results.certificates import Certificate, Certified, read_certificate
+from owlt.results.plain_files import digest_of_values
 
 END_GRACE_S = 20.0
 """The time that a worker has to end after SIGTERM, and a guest to report an event after a request to its warden."""
@@ -196,7 +196,7 @@ class Templates:
 
     def versions(self, plan: Plan) -> dict[str, str]:
         """The versions of a plan's implementations, from their programs in a copy of the smallest template."""
-        key = json.dumps({name: each.model_dump(mode="json") for name, each in plan.implementations.items()})
+        key = digest_of_values({name: each.model_dump(mode="json") for name, each in plan.implementations.items()})
         if key not in self._versions:
             directory = Path(tempfile.mkdtemp(prefix="survey-", dir=self._directory))
             write_survey(plan, directory)
@@ -273,7 +273,11 @@ class SharedBeginnings:
 
     def __init__(self, plan: Plan, templates: Templates) -> None:
         self._sweep = plan.sweep
-        self._settings = {name: _launch_settings(plan.sweep, each) for name, each in plan.implementations.items()}
+        settings = _launch_settings(plan.sweep)
+        self._settings = {
+            name: digest_of_values([settings, each.model_dump(mode="json")])
+            for name, each in plan.implementations.items()
+        }
         self._templates = templates
         self._launched: set[str] = set()
         templates.begin_plan(Counter(map(self._name, plan.runs)))
@@ -308,10 +312,9 @@ class SharedBeginnings:
         return beginning.model_dump_json() + self._settings[run.permutation.implementation] if beginning else ""
 
 
-def _launch_settings(sweep: Sweep, implementation: Implementation) -> str:
-    """What the beginning of an implementation's runs depends on, beside the run: all but the names of channels."""
-    named: dict[str, object] = {"name": "", "channel": None, "restarts": {}, "skipped_waits": {}}
-    return sweep.model_copy(update=named).model_dump_json() + implementation.model_dump_json()
+def _launch_settings(sweep: Sweep) -> dict[str, Any]:
+    """What the beginning of a run depends on in its sweep: all but the names of channels."""
+    return sweep.model_dump(mode="json", exclude={"name", "channel", "restarts", "skipped_waits"})
 
 
 class VirtualWorkers:
@@ -328,6 +331,7 @@ class VirtualWorkers:
         self._keeps = kept is not None
         self._templates = kept or Templates(kernel, plan.sweep.clock, cpus[0])
         self._beginnings = SharedBeginnings(plan, self._templates)
+        self._versions: dict[str, str] | None = None
 
     def __call__(self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]) -> Worker:
         memory_mb = guest_memory_mb(batch.runs)
@@ -337,7 +341,9 @@ class VirtualWorkers:
             boot = guest.Boot(self._kernel.path, clock, cpu, memory_mb, batch.seed, self._kernel.seccomp)
             command = guest.python_command(WORKER, guest.RIG_DIRECTORY)
             return WorkerProcess(guest.launch(boot, directory, command))
-        versions, cpu = self._templates.versions(self._plan) if batch.runs else {}, self._cpus[slot]
+        if self._versions is None and batch.runs:
+            self._versions = self._templates.versions(self._plan)
+        versions, cpu = self._versions if batch.runs else {}, self._cpus[slot]
 
         def write(of: Batch, place: Path, is_beginning: bool = True) -> None:
             hz, provenance = self._kernel.hz, self.provenance

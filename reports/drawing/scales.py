@@ -128,11 +128,16 @@ def apply_scale(axes: Axes, scale: Scale, is_count: bool, lying: bool = False, p
         _draw_minor_ticks(axes, [value for value in minor() if scale.low <= value <= scale.high], lying)
 
 
+def log_locator(low: float, high: float) -> LogLocator:
+    """Ticks of a logarithmic axis: at the powers of ten, and between them if there are few of these."""
+    return LogLocator(subs=(1, 2, 5) if high / low < 50 else (1,))
+
+
 def _locator(scale: Scale, is_count: bool) -> Locator:
     if scale.kind == "linear":
         return MaxNLocator(4, integer=is_count, steps=[1, 2, 2.5, 5, 10])
     if scale.kind == "log":
-        return LogLocator(subs=(1, 2, 5) if scale.high / scale.low < 50 else (1,))
+        return log_locator(scale.low, scale.high)
     return SymmetricalLogLocator(base=10, linthresh=1)
 
 

@@ -54,17 +54,23 @@ Public = Callable[[Any], Any]
 
 
 def write_archive(
-    path: Path, evidence: Evidence, results: Sequence[Results], directory: Path, page: Path, public: Public
+    path: Path,
+    evidence: Evidence,
+    results: Sequence[Results],
+    directory: Path,
+    page: Path,
+    public: Public,
+    kept: Mapping[str, str],
 ) -> Path:
     """Write the archive of a page that was made of these results; the page's name is that of the reproduction.
+    Of the tables in `kept`, it has the rows that meet the SQL condition.
 
-    Raises BadQuery for a wrong condition in `archived`, OSError.
+    Raises BadQuery for a wrong condition, OSError.
     """
     name = page.stem
     members = {NAME: read_plain(directory / NAME), TEMPLATE: read_plain(directory / TEMPLATE)}
     members[FACTS] = _json(public(evidence.facts.model_dump(mode="json")))
     with TemporaryDirectory() as tables:
-        kept = {str(table): rows for table, rows in load_claims(directory).archived.items()}
         write_files(evidence.connection, Path(tables), kept)
         members |= {f"tables/{each.name}": read_plain(each, MOST_ARCHIVE_BYTES) for each in files_in(Path(tables))}
     members |= {f"page/{each.name}": read_plain(each) for each in files_in(page.parent) if each.name.startswith(name)}

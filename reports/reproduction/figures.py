@@ -16,10 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import NullFormatter
 
 from owlt.reports.comparison.estimates import box_numbers
 from owlt.reports.drawing.boxes import BoxLooks, draw_boxes
+from owlt.reports.drawing.scales import log_locator
 from owlt.reports.looks import INK, MUTED, STYLE, Looks
 from owlt.reports.reproduction.claims import FigureOf, PanelOf
 from owlt.reports.reproduction.judging import Point
@@ -28,8 +29,6 @@ from owlt.results.plain_files import write_whole
 NO_POINTS = "no completed run in this part of the grid"
 MOST_MARKERS = 30
 """The most points of a series with markers; longer lines have none, and more points are dots."""
-FEW_DECADES = 50
-"""A logarithmic axis whose ends differ by less than this factor has ticks between the powers of ten too."""
 TOO_PRECISE = re.compile(r"(\d\.\d\d)\d+(?=[^<>]*>)")
 """A coordinate of an SVG file with more than hundredths of a point; the labels stand between tags."""
 ROOM_ABOVE = 1.04
@@ -117,8 +116,8 @@ def _draw(axes: Axes, panel: PanelOf, series: Series, looks: dict[str, Looks]) -
 
 
 def _label_decades(axis: Axis, low: float, high: float) -> None:
-    """Ticks with plain numbers on a logarithmic axis; between the powers of ten too if there are few of these."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < FEW_DECADES * low else (1,)))
+    """Ticks with plain numbers on a logarithmic axis."""
+    axis.set_major_locator(log_locator(low, high))
     axis.set_major_formatter(_plain)
     axis.set_minor_formatter(NullFormatter())
 

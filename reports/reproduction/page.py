@@ -53,7 +53,8 @@ def make_page(
         target = results_directories[0] / PAGES
         page, verdicts = write_page(evidence, reproduction, (directory / TEMPLATE).read_text(), target, name)
         if archive:
-            write_archive(archive, evidence, results, directory, page, public)
+            kept = {str(table): rows for table, rows in reproduction.archived.items()}
+            write_archive(archive, evidence, results, directory, page, public, kept)
     return page, verdicts
 
 

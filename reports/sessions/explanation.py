@@ -6,14 +6,13 @@ The values come from the critical path in captures.inspection; this module puts 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from owlt.captures.inspection.causes import ONE_LENGTH, Cause
+from owlt.captures.inspection.causes import Cause, is_one_length
 from owlt.captures.inspection.comparison import CauseDifference
 from owlt.captures.inspection.critical_path import KINDS, PHASES, CriticalPath, Kind, Phase
 from owlt.reports.looks import LEAST_PRINTED_SHARE, TIME_TITLES
 from owlt.reports.units import listed
-from owlt.results.waits import TimedWait
 
 _SEVERAL_WAYS = 4
 """For fewer ways through the channel in the transfer, no mean of the data per round trip is printed."""
@@ -77,7 +76,7 @@ def _wait_text(cause: Cause, path: CriticalPath) -> str:
         what += " between the launch and the first packet"
     if timer is not None and cause.parts[0].is_polling:
         what += f", while {timer.process} polled every {_time(timer.length_ns)} ({timer.kind})"
-    elif timer is not None and len(timers := {part.timer for part in cause.parts}) > 1 and _varies(timers):
+    elif timer is not None and not is_one_length([part.timer.length_ns for part in cause.parts if part.timer]):
         what += f" for timers ({timer.kind} in {timer.process})"
     elif timer is not None:
         ended_by = "for" if cause.total_ns <= _BEYOND * cause.count * timer.length_ns else "until the end of"
@@ -94,15 +93,9 @@ def _lengths_text(cause: Cause) -> str:
     for part in cause.parts:
         lengths_ns[part.packet] += part.length_ns
     shortest, longest = (_time(length_ns) for length_ns in (min(lengths_ns.values()), max(lengths_ns.values())))
-    is_one_length = max(lengths_ns.values()) <= ONE_LENGTH * min(lengths_ns.values())
-    each = _time(cause.total_ns // cause.count) if is_one_length else f"{shortest} to {longest}"
+    is_one = is_one_length(lengths_ns.values())
+    each = _time(cause.total_ns // cause.count) if is_one else f"{shortest} to {longest}"
     return f"{each} {cause.count} times ({_time(cause.total_ns)} in total)"
-
-
-def _varies(timers: Iterable[TimedWait | None]) -> bool:
-    """Whether timers have different lengths."""
-    lengths_ns = [timer.length_ns for timer in timers if timer]
-    return max(lengths_ns) > ONE_LENGTH * min(lengths_ns)
 
 
 def _trips_text(cause: Cause, path: CriticalPath) -> str:
