@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from owlt.captures.frames.session import HOSTS, Host
@@ -70,6 +71,9 @@ _POLLED = 0.5
 _OF_A_POLL = 0.1
 NOT_TRANSMITTED = ("queue", "mtu")
 """The fates of packets that the link did not transmit."""
+
+
+_NATURE = attrgetter("kind", "host", "phase")
 
 
 class Part(NamedTuple):
@@ -462,7 +466,7 @@ def _covering(parts: Iterable[Part], begin_ns: int, end_ns: int) -> list[Part]:
     return sorted({*ordered, *missing}, key=lambda part: part.begin_ns)
 
 
-def _with_transmissions(parts: Sequence[Part], rungs: Sequence[Rung], transits: Sequence[_Transit]) -> list[Part]:
+def _with_transmissions(parts: list[Part], rungs: Sequence[Rung], transits: Sequence[_Transit]) -> list[Part]:
     """The parts of the path. While the forward link transmits new data, the part is that transmission; while a host
     waits and its link transmits its other packets, the part is their serialization: it sends at the link's rate."""
     for host, is_new in (("sender", True), *((host, False) for host in HOSTS)):
@@ -474,8 +478,8 @@ def _with_transmissions(parts: Sequence[Part], rungs: Sequence[Rung], transits: 
             and rung.message.host == host
             and (rung.kind == "new data") == is_new
         ]
-        parts = list(_replaced(parts, sent, host, is_new))
-    return list(parts)
+        parts = _merged(_replaced(parts, sent, host, is_new))
+    return parts
 
 
 def _replaced(parts: Iterable[Part], sent: Sequence[tuple[int, int, int]], host: Host, is_new: bool) -> Iterator[Part]:
@@ -539,9 +543,8 @@ def _phase_ends(
 def _in_phases(parts: Iterable[Part], ends_ns: tuple[int, int, int]) -> Iterator[Part]:
     """The parts, each in its phase; one in which a phase ends becomes two."""
     for part in parts:
-        within = {end_ns for end_ns in ends_ns if part.begin_ns < end_ns < part.end_ns}
-        cuts = [part.begin_ns, *sorted(within), part.end_ns]
-        for begin_ns, end_ns in pairwise(cuts):
+        within = sorted({end_ns for end_ns in ends_ns if part.begin_ns < end_ns < part.end_ns})
+        for begin_ns, end_ns in pairwise([part.begin_ns, *within, part.end_ns]):
             phase = PHASES[bisect_right(ends_ns, begin_ns)]
             yield part._replace(begin_ns=begin_ns, end_ns=end_ns, phase=phase)
 
@@ -549,11 +552,10 @@ def _in_phases(parts: Iterable[Part], ends_ns: tuple[int, int, int]) -> Iterator
 def _merged(parts: Iterable[Part]) -> list[Part]:
     """The parts, without a boundary between two in a row that differ only in their packets; waits are left apart."""
     merged: list[Part] = []
-    for part in parts:
-        last = merged[-1] if merged else None
-        is_wait = part.kind in WAITS[1:]
-        if last and not is_wait and (last.kind, last.host, last.phase) == (part.kind, part.host, part.phase):
-            merged[-1] = last._replace(end_ns=part.end_ns, packet=part.packet)
+    for (kind, _, _), group in groupby(parts, key=_NATURE):
+        alike = list(group)
+        if len(alike) == 1 or kind in WAITS[1:]:
+            merged += alike
         else:
-            merged.append(part)
+            merged.append(alike[0]._replace(end_ns=alike[-1].end_ns, packet=alike[-1].packet))
     return merged

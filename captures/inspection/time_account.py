@@ -20,6 +20,7 @@ from owlt.captures.inspection.critical_path import CriticalPath, Kind, Phase
 from owlt.captures.inspection.inspection import Case, path_of
 from owlt.captures.inspection.tables import fates_of, packet_table
 from owlt.captures.protocols.ladder import rungs
+from owlt.captures.protocols.messages import without_collections
 from owlt.captures.protocols.view import read_sent
 
 TIME = "time.json"
@@ -128,7 +129,8 @@ def load_or_account(run_dir: Path, case: Case) -> TimeAccount:
         [repr(wait) for wait in case.waits],
         [case.file_delivered_at_ns, case.prompt_ns, case.has_failed],
     ]
-    return load_or_make(run_dir / TIME, TimeAccount, arguments, lambda: TimeAccount.of(_path(run_dir, case)))
+    with without_collections():
+        return load_or_make(run_dir / TIME, TimeAccount, arguments, lambda: TimeAccount.of(_path(run_dir, case)))
 
 
 def load_account(run_dir: Path) -> TimeAccount | None:

@@ -11,8 +11,8 @@ repeats itself: the messages that arrived intact after its last one got no answe
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from itertools import pairwise
@@ -86,28 +86,36 @@ def rungs(
     """The rungs of the sender's messages (from its own capture) and of the receiver's (from its own), as they left."""
     coverage = Coverage()
     forward, reverse = crossing.ways
-    rungs = _rungs_one_way(sent, forward, coverage, fates) + _rungs_one_way(answered, reverse, coverage, fates)
-    hit = [replace(rung, action=actions.get((rung.message.host, rung.message.frame), "")) for rung in rungs]
-    return sorted(hit, key=lambda rung: rung.left_ns)
+    rungs = [
+        *_rungs_one_way(sent, forward, coverage, fates, actions),
+        *_rungs_one_way(answered, reverse, coverage, fates, actions),
+    ]
+    return sorted(rungs, key=lambda rung: rung.left_ns)
 
 
-def _rungs_one_way(messages: Sequence[Message], way: OneWay, coverage: Coverage, fates: Fates) -> list[Rung]:
-    far = way.far
+def _rungs_one_way(
+    messages: Sequence[Message], way: OneWay, coverage: Coverage, fates: Fates, actions: Actions
+) -> Iterator[Rung]:
     copies: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for delivery in filter(None, (way.delivery, way.delivery.background)):  # ICMP is in the background
-        for pair in range(len(delivery.sent)):
-            arrival_ns = int(far.time_ns[delivery.delivered[pair]])
-            copies[int(delivery.sent[pair])].append((arrival_ns, int(delivery.flipped_bit[pair])))
-    rungs = []
+        arrivals_ns = way.far.time_ns[delivery.delivered].tolist()
+        pairs = zip(delivery.sent.tolist(), arrivals_ns, delivery.flipped_bit.tolist(), strict=True)
+        for row, arrival_ns, bit in pairs:
+            copies[row].append((arrival_ns, bit))
     for message in messages:
         arrivals = sorted(copies[message.frame - 1])
         bit = arrivals[0][1] if arrivals else INTACT
-        times_ns = tuple(time_ns for time_ns, _ in arrivals)
-        fate = "" if times_ns else fates.get((message.host, message.frame), "")
-        kind = _kind(message, coverage)
-        is_accepted = bit in UNCHECKED_BITS
-        rungs.append(Rung(message, message.time_ns, times_ns, bit != INTACT, kind, fate, is_accepted=is_accepted))
-    return rungs
+        packet = message.host, message.frame
+        yield Rung(
+            message,
+            message.time_ns,
+            tuple([time_ns for time_ns, _ in arrivals]),
+            bit != INTACT,
+            _kind(message, coverage),
+            "" if arrivals else fates.get(packet, ""),
+            actions.get(packet, ""),
+            bit in UNCHECKED_BITS,
+        )
 
 
 def _kind(message: Message, coverage: Coverage) -> Kind:

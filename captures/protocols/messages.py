@@ -102,14 +102,14 @@ def messages(
     options are not known, NotACapture, OSError, NoDissection.
     """
     columns = capture if isinstance(capture, Columns) else read_columns(capture)
-    with _without_collections():
+    with without_collections():
         return _messages(dissect(columns, session, parse_dissector(dissector), hosts), columns, damaged_rows)
 
 
 @contextmanager
-def _without_collections() -> Iterator[None]:
-    """Without garbage collection: the many objects of a capture have no reference cycles, and it would take a fifth of
-    the time."""
+def without_collections() -> Iterator[None]:
+    """A context without garbage collection: the many objects of a capture have no reference cycles, and it would take a
+    fifth of the time."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:

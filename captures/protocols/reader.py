@@ -55,7 +55,8 @@ class Packet:
 
     def number(self, name: str) -> int | None:
         """The first value of a field, None if the packet has none."""
-        return next(iter(self.numbers(name)), None)
+        text = self.fields.get(name, "")
+        return int(text) if text.isdecimal() else next(iter(self.numbers(name)), None)
 
     def text(self, name: str) -> str:
         """A field as tshark writes it."""

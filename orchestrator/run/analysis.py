@@ -463,7 +463,7 @@ def case_of_run(directory: Path, dissectors: Dissectors | None = None) -> tuple[
     waits, timed_out = _timed_out(directory)
     return record, Case(
         session=Session.model_validate(record.session),
-        dissector=(dissectors or {}).get(record.implementation) or _dissector(directory, record),
+        dissector=_dissector(directory, record) if dissectors is None else dissectors.get(record.implementation, ()),
         file_size_bytes=record.file_size_bytes if record.duration_ns is None else record.received_bytes,
         duration_s=duration_s(record),
         file_delivered_at_ns=record.file_delivered_at_ns,

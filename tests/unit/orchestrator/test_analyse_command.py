@@ -117,6 +117,7 @@ def test_the_profile_in_the_plan_is_used_for_an_implementation_of_the_users_own(
         plan = {"schema_version": 9, "implementations": {"of-the-user": {"dissector": dissector}}}
         (tmp_path / "plan.json").write_text(json.dumps(plan))
         assert case_of_run(run)[1].dissector == dissector
+    assert case_of_run(run, {"another": ["-x"]})[1].dissector == ()  # these are of a plan that has been read
 
 
 def test_of_the_options_a_run_takes_only_another_dissector(tmp_path: Path) -> None:
