@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owlt.inputs.mistake import Mistake, Place, not_one_of
-from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import case_runs, empty_directory
-from owlt.orchestrator.commands.usage import (
-    ChangedParameters,
-    FileSize,
-    Json,
-    complete_channel,
-    complete_implementation,
-    option_words,
-    parsed,
+from owlt.orchestrator.commands.fault_tests import (
+    OneTransfer,
+    case_runs,
+    empty_directory,
+    require_repeatable,
+    with_parameters,
 )
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.usage import Json, complete_channel, complete_implementation
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -30,6 +28,61 @@ if TYPE_CHECKING:
     from owlt.orchestrator.planning.plan import Plan
 
 BISECTED = Path("results", "bisected")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A measure, and the number above or below which a version is bad."""
+
+    column: str
+    number: float
+    is_above: bool
+
+
+@dataclass(frozen=True)
+class _Transfer(OneTransfer):
+    """The transfer of each version."""
+
+    file_size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the file.")] = "100 kB"
+    channel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHANNEL",
+            help="Channel; default: 250 ms and 1 Mbit/s in both directions.",
+            autocompletion=complete_channel,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How a version is judged."""
+
+    measure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Compare a column of runs.csv, such as session_s; default: compare the packets."
+        ),
+    ] = None
+    above: Annotated[float | None, typer.Option(help="A version is bad if the measure is above this number.")] = None
+    below: Annotated[float | None, typer.Option(help="A version is bad if the measure is below this number.")] = None
+
+    def limit(self) -> Limit | None:
+        """The measure by which versions are judged; None: by their packets. Raises OwltError."""
+        from owlt.reports.results.columns import COLUMNS
+
+        if self.measure is None:
+            if self.above is not None or self.below is not None:
+                fix = "add --measure session_s"
+                raise OwltError(Mistake.of("--measure", "is missing", "a column of runs.csv", fix))
+            return None
+        numbers = [each.name for each in COLUMNS if each.kind in ("integer", "number")]
+        if self.measure not in numbers:
+            raise OwltError(not_one_of(self.measure, numbers).below("--measure"))
+        if (self.above is None) == (self.below is None):
+            problem = "is missing, or --below is given as well"
+            raise OwltError(Mistake.of("--above", problem, "one of --above and --below"))
+        return Limit(self.measure, self.above if self.above is not None else self.below or 0.0, self.above is not None)
 
 
 def bisect(
@@ -42,30 +95,15 @@ def bisect(
             autocompletion=complete_implementation,
         ),
     ],
+    *,
     good: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Search the installed versions of NAME from this one.")
     ] = None,
     bad: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Search the installed versions of NAME up to this one.")
     ] = None,
-    measure: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="Compare a column of runs.csv, such as session_s; default: compare the packets."
-        ),
-    ] = None,
-    above: Annotated[float | None, typer.Option(help="A version is bad if the measure is above this number.")] = None,
-    below: Annotated[float | None, typer.Option(help="A version is bad if the measure is below this number.")] = None,
-    file_size: FileSize = "100 kB",
-    channel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHANNEL",
-            help="Channel; default: 250 ms and 1 Mbit/s in both directions.",
-            autocompletion=complete_channel,
-        ),
-    ] = None,
-    parameter: ChangedParameters = None,
+    judging: Judging,
+    transfer: _Transfer,
     as_json: Json = False,
 ) -> None:
     """Find the first version that behaves differently.
@@ -78,23 +116,18 @@ def bisect(
 
     Exit status: 0 if the first bad version is found, 1 if the first version is bad or the last one is good.
     """
-    from owlt.inputs.quantities import parse_size_bytes
     from owlt.orchestrator.checks.bisecting import first_bad
-    from owlt.orchestrator.commands.implementations import with_parameters
-    from owlt.orchestrator.commands.prove import require_repeatable
     from owlt.orchestrator.profiles.versions import find_version
 
     printer = Printer(as_json)
-    limit = _limit_of(measure, above, below)
+    limit = judging.limit()
     names = _names(names, good, bad)
-    versions = [with_parameters(find_version(name), parameter or []) for name in names]
+    versions = [with_parameters(find_version(name), transfer.parameter) for name in names]
     for version in versions:
         require_repeatable(version)
-    size_bytes = parsed("--file-size", file_size, parse_size_bytes)
-    plans = [_plan(version, versions[0].name, channel, size_bytes) for version in versions]
+    plans = [_plan(version, versions[0].name, transfer) for version in versions]
     results = empty_directory(BISECTED, versions[0].name)
-    words = [*names, "--file-size", file_size, *option_words("--parameter", parameter), *_words(limit)]
-    again = shlex.join(["owlt", "bisect", *words, *(["--channel", channel] if channel else [])])
+    again = shlex.join(["owlt", "bisect", *names, *transfer.words, *_words(limit)])
     tried: dict[int, Tried] = {}
 
     with case_runs(printer, again, guests=1) as perform:
@@ -129,15 +162,6 @@ def _names(names: list[str], good: str | None, bad: str | None) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Limit:
-    """A measure, and the number above or below which a version is bad."""
-
-    column: str
-    number: float
-    is_above: bool
-
-
-@dataclass(frozen=True)
 class Tried:
     """The transfer of a version: its directory, whether it is bad, and why."""
 
@@ -146,35 +170,20 @@ class Tried:
     text: str
 
 
-def _limit_of(measure: str | None, above: float | None, below: float | None) -> Limit | None:
-    """The measure by which versions are judged; None: by their packets. Raises OwltError."""
-    from owlt.reports.results.columns import COLUMNS
-
-    if measure is None:
-        if above is not None or below is not None:
-            raise OwltError(Mistake.of("--measure", "is missing", "a column of runs.csv", "add --measure session_s"))
-        return None
-    numbers = [each.name for each in COLUMNS if each.kind in ("integer", "number")]
-    if measure not in numbers:
-        raise OwltError(not_one_of(measure, numbers).below("--measure"))
-    if (above is None) == (below is None):
-        raise OwltError(Mistake.of("--above", "is missing, or --below is given as well", "one of --above and --below"))
-    return Limit(measure, above if above is not None else below or 0.0, above is not None)
-
-
 def _words(limit: Limit | None) -> list[str]:
     if limit is None:
         return []
     return ["--measure", limit.column, "--above" if limit.is_above else "--below", f"{limit.number:g}"]
 
 
-def _plan(version: contract.Implementation, name: str, channel: str | None, size_bytes: int) -> Plan:
+def _plan(version: contract.Implementation, name: str, transfer: OneTransfer) -> Plan:
     """One transfer of a version under the name of the first, so that its seed and directory are the same."""
     from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_over
     from owlt.orchestrator.profiles.catalogue import find_channel
 
-    link = PLAIN_CHANNEL if channel is None else find_channel(channel).channel
-    plan = plan_over(f"bisect-{name}", version.model_copy(update={"name": name}), {"bisect": link}, size_bytes)
+    link = PLAIN_CHANNEL if transfer.channel is None else find_channel(transfer.channel).channel
+    renamed = version.model_copy(update={"name": name})
+    plan = plan_over(f"bisect-{name}", renamed, {"bisect": link}, transfer.file_size_bytes)
     return plan.model_copy(update={"sweep": plan.sweep.model_copy(update={"keep_captures": "full"})})
 
 

@@ -16,7 +16,6 @@ import typer
 from owlt.orchestrator.commands.analyse import analyse, dissect
 from owlt.orchestrator.commands.answer import answer
 from owlt.orchestrator.commands.bisect import bisect
-from owlt.orchestrator.commands.capsule import capsule
 from owlt.orchestrator.commands.channel import channel_app
 from owlt.orchestrator.commands.compare import compare
 from owlt.orchestrator.commands.conform import conform
@@ -27,7 +26,7 @@ from owlt.orchestrator.commands.machine import doctor, emulator_app, kernel_app,
 from owlt.orchestrator.commands.output import verbosity
 from owlt.orchestrator.commands.pairs import pairs
 from owlt.orchestrator.commands.prove import prove
-from owlt.orchestrator.commands.replay import replay
+from owlt.orchestrator.commands.replay import capsule, replay
 from owlt.orchestrator.commands.report import merge, report
 from owlt.orchestrator.commands.reproduce import reproduce
 from owlt.orchestrator.commands.rig import rig_app

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from owlt.orchestrator.commands.fault_tests import PerformCases, case_runs, empty_directory
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import PerformCases, case_runs, empty_directory
 from owlt.orchestrator.commands.usage import Guests, Implementation, Json, complete_implementation
 
 if TYPE_CHECKING:

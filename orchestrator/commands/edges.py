@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import PerformCases, case_runs, empty_directory
-from owlt.orchestrator.commands.usage import (
-    CalmChannel,
-    ChangedParameters,
-    FileSize,
-    Guests,
-    Implementation,
-    Json,
-    option_words,
-    parsed,
+from owlt.orchestrator.commands.fault_tests import (
+    OneTransfer,
+    PerformCases,
+    calm_channel,
+    case_runs,
+    empty_directory,
+    require_repeatable,
 )
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.usage import Guests, Implementation, Json, option_words, parsed
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -48,30 +46,71 @@ class Mode(StrEnum):
     HOLD = "hold"
 
 
-def edges(
-    name: Implementation,
+@dataclass(frozen=True)
+class Interrupting:
+    """How the transfer is interrupted."""
+
     gap: Annotated[
         list[str] | None,
         typer.Option(metavar="TIME", help="Length of the outage; may be repeated; default: 1 s, 1 h and 12 h."),
-    ] = None,
+    ] = None
     mode: Annotated[
         list[Mode] | None,
         typer.Option(help="Packets in an outage are dropped, or held until its end; may be repeated; default: both."),
-    ] = None,
-    direction: Annotated[Literal["both", "forward", "reverse"], typer.Option(help="Direction of the outage.")] = "both",
+    ] = None
+    direction: Annotated[Literal["both", "forward", "reverse"], typer.Option(help="Direction of the outage.")] = "both"
     restart: Annotated[
         Literal["sender", "receiver"] | None,
         typer.Option(help="Instead of an outage: the program of this host is killed and started again."),
-    ] = None,
+    ] = None
     announce: Annotated[
         bool, typer.Option("--announce", help="Suspend and resume the programs by the commands of their profile.")
-    ] = False,
+    ] = False
     phases: Annotated[
         int | None, typer.Option(min=1, metavar="COUNT", help="Largest number of phases, evenly spaced; default: all.")
-    ] = None,
-    file_size: FileSize = "20 kB",
-    channel: CalmChannel = None,
-    parameter: ChangedParameters = None,
+    ] = None
+
+    @property
+    def words(self) -> list[str]:
+        """These options as words of a command line."""
+        words = [*option_words("--gap", self.gap), *option_words("--mode", self.mode), "--direction", self.direction]
+        words += ["--restart", self.restart] if self.restart else []
+        words += ["--announce"] if self.announce else []
+        return [*words, *(["--phases", str(self.phases)] if self.phases else [])]
+
+    @property
+    def gaps_ns(self) -> list[int]:
+        """The lengths of the outages. Raises OwltError."""
+        from owlt.inputs.quantities import parse_delay_ns
+
+        gaps_ns = [parsed("--gap", text, parse_delay_ns) for text in self.gap or GAPS]
+        if min(gaps_ns) <= 0:
+            raise OwltError(Mistake.of("--gap", "is 0", "a time, such as 10 s"))
+        return gaps_ns
+
+    @property
+    def modes(self) -> list[Literal["drop", "hold"] | None]:
+        """What becomes of packets during the outages; None: a host restarts instead."""
+        return [None] if self.restart else [each.value for each in self.mode or Mode]
+
+    def require_possible(self, implementation: contract.Implementation) -> None:
+        """Raise OwltError for --announce without commands, or if an option of outages is given with --restart: the link
+        stays up while a host restarts."""
+        if self.announce and implementation.sender.suspend is None and implementation.receiver.suspend is None:
+            problem = f"{implementation.name} has no commands for outages"
+            raise OwltError(Mistake.of("--announce", problem, "a profile with suspend and resume"))
+        if self.restart and (self.mode or self.direction != "both" or self.announce):
+            option = "--mode" if self.mode else "--announce" if self.announce else "--direction"
+            problem = f"cannot be combined with {option}"
+            expected = "one of them, because the link stays up while a host restarts"
+            raise OwltError(Mistake.of("--restart", problem, expected))
+
+
+def edges(
+    name: Implementation,
+    *,
+    interrupting: Interrupting,
+    transfer: OneTransfer,
     resume: Annotated[bool, typer.Option(help="Continue an interrupted command in its results directory.")] = False,
     guests: Guests = None,
     as_json: Json = False,
@@ -84,45 +123,28 @@ def edges(
 
     Exit status: 0 if the file is delivered in every case, 1 if not.
     """
-    from owlt.inputs.quantities import parse_size_bytes
     from owlt.orchestrator.checks.edges import DELIVERED, PlainRun, phases_of, trial_of
-    from owlt.orchestrator.commands.implementations import with_parameters
-    from owlt.orchestrator.commands.prove import require_repeatable
-    from owlt.orchestrator.profiles.catalogue import find_implementation
     from owlt.results.plain_files import real_root
 
     printer = Printer(as_json)
-    implementation = with_parameters(find_implementation(name), parameter or [])
+    implementation = transfer.implementation(name)
     require_repeatable(implementation)
-    if announce:
-        _require_commands_for_outages(name, implementation)
-    size_bytes = parsed("--file-size", file_size, parse_size_bytes)
-    gaps_ns = _parse_gaps_ns(gap)
-    if restart:
-        _refuse_with_restart(mode, direction, announce)
-    modes: list[Literal["drop", "hold"] | None] = [None] if restart else [each.value for each in mode or Mode]
-    link = _link(channel, may_have_timeline=restart is not None)
+    interrupting.require_possible(implementation)
+    link = _link(transfer.channel, may_have_timeline=interrupting.restart is not None)
+    size_bytes, announce, gaps_ns = transfer.file_size_bytes, interrupting.announce, interrupting.gaps_ns
     results = real_root(EDGES) / implementation.name if resume else empty_directory(EDGES, implementation.name)
-    words = [name, "--direction", direction, "--file-size", file_size]
-    words += option_words("--gap", gap)
-    words += option_words("--mode", mode)
-    words += ["--restart", restart] if restart else []
-    words += ["--announce"] if announce else []
-    words += ["--phases", str(phases)] if phases else []
-    words += ["--channel", channel] if channel else []
-    words += option_words("--parameter", parameter)
-    again = shlex.join(["owlt", "edges", *words, "--resume"])
+    again = shlex.join(["owlt", "edges", name, *interrupting.words, *transfer.words, "--resume"])
     with case_runs(printer, again, guests) as perform:
-        transfer = _Transfer(implementation, size_bytes, announce, results, perform)
-        base = transfer.over("0", {"none": link}, {})["none"]
+        repeated = _Repeated(implementation, size_bytes, announce, results, perform)
+        base = repeated.over("0", {"none": link}, {})["none"]
         _require_delivered(base)
         found = phases_of(base)[1 if announce else 0 :]  # before the first packet, the programs are still starting
-        cases = _cases(found, phases, gaps_ns, modes, restart)
-        runs = transfer.over("1", *_over(link, cases, direction))
+        cases = _cases(found, interrupting, gaps_ns)
+        runs = repeated.over("1", *_over(link, cases, interrupting.direction))
     plain = PlainRun.of(base)
     trials = [trial_of(interruption, runs[case], plain) for case, interruption in cases.items()]
     lines = _lines(implementation.name, trials, len(found))
-    page = _write_page(implementation.name, lines, trials, results, file_size, channel, direction)
+    page = _write_page(implementation.name, lines, trials, results, transfer, interrupting.direction)
     printer.json(
         {
             "implementation": implementation.name,
@@ -136,7 +158,7 @@ def edges(
 
 
 @dataclass(frozen=True)
-class _Transfer:
+class _Repeated:
     """The transfer that is interrupted, and what performs its runs."""
 
     implementation: contract.Implementation
@@ -162,33 +184,7 @@ class _Transfer:
         return {run.permutation.channel_name: run_directory(self.results / part, run.run_id) for run in plan.runs}
 
 
-def _require_commands_for_outages(name: str, implementation: contract.Implementation) -> None:
-    if implementation.sender.suspend is None and implementation.receiver.suspend is None:
-        problem, expected = f"{name} has no commands for outages", "a profile with suspend and resume"
-        raise OwltError(Mistake.of("--announce", problem, expected))
-
-
-def _refuse_with_restart(mode: Sequence[Mode] | None, direction: str, announce: bool) -> None:
-    """Raise OwltError if an option of outages is given: the link stays up while a host restarts."""
-    if mode or direction != "both" or announce:
-        option = "--mode" if mode else "--announce" if announce else "--direction"
-        problem = f"cannot be combined with {option}"
-        expected = "one of them, because the link stays up while a host restarts"
-        raise OwltError(Mistake.of("--restart", problem, expected))
-
-
-def _parse_gaps_ns(texts: Sequence[str] | None) -> list[int]:
-    from owlt.inputs.quantities import parse_delay_ns
-
-    gaps_ns = [parsed("--gap", text, parse_delay_ns) for text in texts or GAPS]
-    if min(gaps_ns) <= 0:
-        raise OwltError(Mistake.of("--gap", "is 0", "a time, such as 10 s"))
-    return gaps_ns
-
-
 def _link(channel: str | None, may_have_timeline: bool) -> ChannelSpec:
-    from owlt.orchestrator.commands.prove import calm_channel
-
     link = calm_channel(channel)
     if link.timeline is not None and not may_have_timeline:
         problem = f"{channel} has a timeline, which the outage would replace"
@@ -198,21 +194,15 @@ def _link(channel: str | None, may_have_timeline: bool) -> ChannelSpec:
     return link
 
 
-def _cases(
-    found: Sequence[Phase],
-    most_phases: int | None,
-    gaps_ns: Sequence[int],
-    modes: Sequence[Literal["drop", "hold"] | None],
-    restart: Literal["sender", "receiver"] | None,
-) -> dict[str, Interruption]:
+def _cases(found: Sequence[Phase], interrupting: Interrupting, gaps_ns: Sequence[int]) -> dict[str, Interruption]:
     """The interruptions of a transfer with these phases, by the name of their case."""
     from owlt.orchestrator.checks.edges import Interruption, at_most
 
     interruptions = [
-        Interruption(phase, gap_ns, how, restart)
-        for how in modes
+        Interruption(phase, gap_ns, how, interrupting.restart)
+        for how in interrupting.modes
         for gap_ns in gaps_ns
-        for phase in at_most(found, most_phases or len(found))
+        for phase in at_most(found, interrupting.phases or len(found))
     ]
     if len(interruptions) > MOST_RUNS:
         fix = "use a smaller file, fewer gaps, or --phases"
@@ -280,15 +270,14 @@ def _write_page(
     lines: Sequence[str],
     trials: Sequence[EdgeTrial],
     results: Path,
-    file_size: str,
-    channel: str | None,
+    transfer: OneTransfer,
     direction: str,
 ) -> Path:
     """The page, with its figure."""
     from owlt.orchestrator.checks.edges import MEANINGS
-    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL_TEXT, ladder_lines
+    from owlt.orchestrator.checks.fault_cases import ladder_lines
     from owlt.orchestrator.own_version import own_version
-    from owlt.reports.drawing.edge_map import Cell, draw_edges
+    from owlt.reports.drawing.fault_tests import Cell, draw_edges
     from owlt.reports.drawing.output import save_drawing
     from owlt.reports.rendering import new_environment
 
@@ -308,8 +297,8 @@ def _write_page(
             title=title,
             lines=lines,
             version=own_version(),
-            file_size=file_size,
-            channel=channel or PLAIN_CHANNEL_TEXT,
+            file_size=transfer.file_size,
+            channel=transfer.channel_text,
             direction=direction,
             meanings=MEANINGS,
             shown=[each for examples in shown.values() for each in examples],

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from owlt.orchestrator.commands.fault_tests import (
+    case_runs,
+    empty_directory,
+    perform_sets,
+    transfers,
+    with_parameters,
+)
 from owlt.orchestrator.commands.output import Printer, verbosity
-from owlt.orchestrator.commands.performing import case_runs, empty_directory
 from owlt.orchestrator.commands.usage import (
     ChangedParameters,
     Guests,
@@ -107,7 +113,7 @@ def check_implementation(
     from owlt.orchestrator.profiles.catalogue import find_implementation
 
     printer = Printer(as_json)
-    implementation = with_parameters(find_implementation(name), parameter or [])
+    implementation = with_parameters(find_implementation(name), parameter)
     results = empty_directory(CHECKS, implementation.name)
     again = _typed("check", [name, *option_words("--parameter", parameter)], guests)
     is_repeatable = best_clock(implementation) == "exact" and not implementation.not_repeatable
@@ -180,40 +186,6 @@ def try_implementations(
     raise typer.Exit(1 if any(row.unexplained for row in tried) else 0)
 
 
-def with_parameters(implementation: contract.Implementation, assignments: list[str]) -> contract.Implementation:
-    """The implementation with some parameters set by NAME=VALUE. A number stays a number. Raises OwltError."""
-    from owlt.agents.contract import pairs
-    from owlt.inputs.mistake import Mistake, got
-    from owlt.orchestrator.errors import OwltError, did_you_mean
-
-    changes: dict[str, contract.Parameter] = {}
-    for text in assignments:
-        name, separator, value = text.partition("=")
-        if not separator:
-            raise OwltError(Mistake(f"--parameter: {got(text)}", "NAME=VALUE, such as segment_bytes=1400"))
-        if name not in implementation.parameters:
-            known = ", ".join(implementation.parameters) or "none"
-            fix = did_you_mean(name, implementation.parameters, "")
-            problem = f"--parameter: {implementation.name} has no parameter {name}"
-            raise OwltError(Mistake(problem, f"one of its parameters: {known}", fix))
-        is_number = not isinstance(implementation.parameters[name], str)
-        changes[name] = _as_number(value) if is_number else value
-    try:
-        return pairs.with_parameters(implementation, changes)
-    except pairs.CannotPair as reason:
-        raise OwltError(Mistake(f"--parameter: {implementation.name} is then not possible: {reason}")) from reason
-
-
-def _as_number(text: str) -> contract.Parameter:
-    """The number in a text, or the text, which may be a word such as "none"."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
 def _missing(implementation: contract.Implementation) -> list[dict[str, str]]:
     """What an implementation needs that this machine does not have, each with its fix."""
     from owlt.orchestrator.checks.doctor import missing_for
@@ -243,7 +215,6 @@ def _perform_losses(
     """Perform a short transfer without a loss, and then with the loss of each telling packet, if it is delivered."""
     from owlt.orchestrator.checks.fault_cases import Hit, Hits, telling_packets
     from owlt.orchestrator.checks.trials import CHANNELS, CLEAN, best_clock
-    from owlt.orchestrator.commands.prove import perform_sets, transfers
 
     plan_of = transfers(implementation, CHANNELS[CLEAN], SHORT_FILE_BYTES, clock=best_clock(implementation))
     with case_runs(printer, again, guests) as perform:

@@ -6,8 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -398,48 +397,3 @@ def as_typed(
     words += ["--host-baseline", host_baseline] if host_baseline else []
     words += ["--host-captures"] if host_captures else []
     return shlex.join(["owlt", "run", sweep, *words])
-
-
-def empty_directory(parent: Path, name: str) -> Path:
-    """The directory for the results of a trial, after those of the last trial were removed. Raises ResultsInUse if
-    another process performs runs there.
-    """
-    from owlt.results.lock import require_free
-    from owlt.results.plain_files import real_root, remove_tree
-
-    path = real_root(parent) / name
-    for results in (path, *(each for each in (path.iterdir() if path.is_dir() else ()) if each.is_dir())):
-        require_free(results)
-    remove_tree(path)
-    return path
-
-
-PerformCases = Callable[["Plan", Path], None]
-"""Performs a plan whose runs may fail, into a results directory."""
-
-
-@contextmanager
-def case_runs(printer: Printer, again: str, guests: int | None) -> Iterator[PerformCases]:
-    """Performs plans whose runs may fail, one after the other, in the same prepared guests. `again` is the command to
-    print after an interrupt.
-
-    A call ends the command if it is interrupted, or if one of its runs has no record.
-    """
-    from owlt.orchestrator.commands.progress import SweepProgress
-    from owlt.orchestrator.sweep.campaign import Start, perform_plan
-    from owlt.orchestrator.sweep.machine import PreparedMachine
-
-    with PreparedMachine() as machine:
-
-        def perform(plan: Plan, results: Path) -> None:
-            start = Start(plan, results, again, machine=machine, guests=guests)
-            with SweepProgress(printer.console, again, expected_failures={run.run_id for run in plan.runs}) as observe:
-                performed = perform_plan(start, observe)
-            if performed.interrupted:
-                printer.note(performed.summary)
-                raise typer.Exit(INTERRUPTED_STATUS)
-            if performed.recorded < len(plan.runs):
-                printer.note(performed.summary)
-                raise typer.Exit(1)
-
-        yield perform

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import PerformCases, case_runs, empty_directory
-from owlt.orchestrator.commands.usage import (
-    CalmChannel,
-    ChangedParameters,
-    FileSize,
-    Guests,
-    Implementation,
-    Json,
-    option_words,
-    parsed,
+from owlt.orchestrator.commands.fault_tests import (
+    OneTransfer,
+    calm_channel,
+    case_runs,
+    empty_directory,
+    perform_sets,
+    require_repeatable,
+    transfers,
+    write_channel,
 )
+from owlt.orchestrator.commands.output import Printer
+from owlt.orchestrator.commands.usage import Guests, Implementation, Json, parsed
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from owlt.agents.contract import implementation as contract
     from owlt.emulator.channel.aimed_fault import Action
     from owlt.emulator.channel.spec import ChannelSpec
-    from owlt.orchestrator.checks.fault_cases import Hits, PlanOfCases
+    from owlt.orchestrator.checks.fault_cases import Hits
     from owlt.orchestrator.checks.proof import Trial, Verdict
 
 PROOFS = Path("results", "proofs")
@@ -42,21 +41,51 @@ DELAY_RTTS = 10
 """How long packets are delayed by default, in round trips: longer than a timer that follows the round trip."""
 
 
-def prove(
-    name: Implementation,
+@dataclass(frozen=True)
+class Faults:
+    """What happens to the packets of a set."""
+
     losses: Annotated[
         int, typer.Option(min=1, max=4, metavar="COUNT", help="Largest number of packets hit in a run.")
-    ] = 1,
+    ] = 1
     faults: Annotated[
         str, typer.Option(metavar="LIST", help="Faults at each packet: drop, duplicate, delay; separated by commas.")
-    ] = "drop",
+    ] = "drop"
     delay: Annotated[
         str | None,
         typer.Option(metavar="TIME", help=f"Delay of a packet, past a timer; default: {DELAY_RTTS} round trips."),
-    ] = None,
-    file_size: FileSize = "20 kB",
-    channel: CalmChannel = None,
-    parameter: ChangedParameters = None,
+    ] = None
+
+    @property
+    def words(self) -> list[str]:
+        """These options as words of a command line."""
+        words = ["--losses", str(self.losses), *(["--faults", self.faults] if self.faults != "drop" else [])]
+        return [*words, *(["--delay", self.delay] if self.delay else [])]
+
+    def actions(self, channel: ChannelSpec) -> list[Action]:
+        """What happens to each packet. Raises OwltError for a fault that does not exist, or a delay without a use."""
+        from owlt.emulator.channel.aimed_fault import Action
+        from owlt.inputs.mistake import got
+        from owlt.inputs.quantities import parse_delay_ns
+
+        names = [name.strip() for name in self.faults.split(",")]
+        if wrong := [name for name in names if name not in FAULTS]:
+            raise OwltError(Mistake.of("--faults", got(wrong[0]), f"any of {','.join(FAULTS)}"))
+        if self.delay and "delay" not in names:
+            raise OwltError(Mistake.of("--delay", "needs the fault delay", fix="add --faults drop,delay"))
+        default_ns = DELAY_RTTS * (channel.forward.delay_ns + channel.reverse.delay_ns)
+        delay_ns = parsed("--delay", self.delay, parse_delay_ns) if self.delay else default_ns
+        if delay_ns <= 0 and "delay" in names:
+            raise OwltError(Mistake.of("--delay", "is 0", "a time, such as 20 s"))
+        actions = {"drop": Action(drop=True), "duplicate": Action(duplicate=1), "delay": Action(delay_ns=delay_ns)}
+        return [actions[name] for name in dict.fromkeys(names)]
+
+
+def prove(
+    name: Implementation,
+    *,
+    faults: Faults,
+    transfer: OneTransfer,
     resume: Annotated[bool, typer.Option(help="Continue the proof that is in the results directory.")] = False,
     guests: Guests = None,
     as_json: Json = False,
@@ -69,31 +98,22 @@ def prove(
 
     Exit status: 0 if the file is delivered after every set, 1 if not.
     """
-    from owlt.inputs.quantities import parse_size_bytes
     from owlt.orchestrator.checks.proof import successors, verdict_of
-    from owlt.orchestrator.commands.implementations import with_parameters
-    from owlt.orchestrator.profiles.catalogue import find_implementation
     from owlt.results.plain_files import real_root
 
     printer = Printer(as_json)
-    implementation = with_parameters(find_implementation(name), parameter or [])
+    implementation = transfer.implementation(name)
     require_repeatable(implementation)
-    size_bytes = parsed("--file-size", file_size, parse_size_bytes)
-    link = calm_channel(channel)
-    actions = _actions(faults, delay, link)
+    link = calm_channel(transfer.channel)
+    plan_of = transfers(implementation, link, transfer.file_size_bytes)
+    actions = faults.actions(link)
     results = real_root(PROOFS) / implementation.name if resume else empty_directory(PROOFS, implementation.name)
-    words = [name, "--losses", str(losses), "--file-size", file_size]
-    words += ["--faults", faults] if faults != "drop" else []
-    words += ["--delay", delay] if delay else []
-    words += ["--channel", channel] if channel else []
-    words += option_words("--parameter", parameter)
-    again = shlex.join(["owlt", "prove", *words, "--resume"])
-    plan_of = transfers(implementation, link, size_bytes)
+    again = shlex.join(["owlt", "prove", name, *faults.words, *transfer.words, "--resume"])
     trials: list[Trial] = []
     base: Trial | None = None
     sets: list[Hits] = [()]
     with case_runs(printer, again, guests) as perform:
-        for level in range(losses + 1):
+        for level in range(faults.losses + 1):
             if len(sets) > MOST_SETS:
                 problem, fix = f"{len(sets):,} sets of {level} faults", "use a smaller file, or a lower --losses"
                 raise OwltError(Mistake.of("--losses", problem, f"at most {MOST_SETS:,}", fix))
@@ -108,95 +128,10 @@ def prove(
     example = write_channel(failed[0], link, results / COUNTEREXAMPLE) if failed else None
     printer.json(_as_json(implementation.name, verdict, trials, results, example))
     lines = _lines(implementation.name, actions, verdict, example)
-    page = _write_page(implementation.name, actions, lines, verdict, trials, results, file_size, channel)
+    page = _write_page(implementation.name, actions, lines, verdict, trials, results, transfer)
     for line in [*lines, f"report: {page}"]:
         printer.text(line)
     raise typer.Exit(0 if verdict.is_proven else 1)
-
-
-def _actions(faults: str, delay: str | None, channel: ChannelSpec) -> list[Action]:
-    """What happens to each packet. Raises OwltError for a fault that does not exist, or a delay without a use."""
-    from owlt.emulator.channel.aimed_fault import Action
-    from owlt.inputs.mistake import got
-    from owlt.inputs.quantities import parse_delay_ns
-
-    names = [name.strip() for name in faults.split(",")]
-    if wrong := [name for name in names if name not in FAULTS]:
-        raise OwltError(Mistake.of("--faults", got(wrong[0]), f"any of {','.join(FAULTS)}"))
-    if delay and "delay" not in names:
-        raise OwltError(Mistake.of("--delay", "needs the fault delay", fix="add --faults drop,delay"))
-    default_ns = DELAY_RTTS * (channel.forward.delay_ns + channel.reverse.delay_ns)
-    delay_ns = parsed("--delay", delay, parse_delay_ns) if delay else default_ns
-    if delay_ns <= 0 and "delay" in names:
-        raise OwltError(Mistake.of("--delay", "is 0", "a time, such as 20 s"))
-    actions = {"drop": Action(drop=True), "duplicate": Action(duplicate=1), "delay": Action(delay_ns=delay_ns)}
-    return [actions[name] for name in dict.fromkeys(names)]
-
-
-def require_repeatable(implementation: contract.Implementation) -> None:
-    """Raise OwltError for an implementation whose packets are not the same in every run with the same faults."""
-    if "exact" in implementation.clocks and not implementation.not_repeatable:
-        return
-    why = implementation.not_repeatable or f"it needs the clock {implementation.clocks[0]}"
-    problem = f"does not send the same packets with the same faults ({why})"
-    raise OwltError(Mistake.of(implementation.name, problem, "an implementation that is repeatable on the clock exact"))
-
-
-def calm_channel(name: str | None) -> ChannelSpec:
-    """The channel of the transfer. Raises OwltError for one with random effects, which would add to the losses."""
-    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL
-    from owlt.orchestrator.profiles.catalogue import find_channel
-
-    if name is None:
-        return PLAIN_CHANNEL
-    channel = find_channel(name).channel
-    if channel.draws:
-        raise OwltError(
-            Mistake.of("--channel", f"{name} has random effects", "a channel without them", "remove its errors")
-        )
-    return channel
-
-
-def transfers(
-    implementation: contract.Implementation,
-    channel: ChannelSpec,
-    file_size_bytes: int,
-    ip: int = 4,
-    clock: contract.Clock = "exact",
-) -> PlanOfCases:
-    """Plans the transfer of a file for `perform_sets`."""
-    from owlt.orchestrator.checks.fault_cases import plan_of_cases
-
-    name = f"prove-{implementation.name}"
-    return partial(plan_of_cases, name, implementation, channel, file_size_bytes, ip=ip, clock=clock)
-
-
-def perform_sets(
-    perform: PerformCases, plan_of: PlanOfCases, sets: Sequence[Hits], results: Path, base: Trial | None = None
-) -> list[Trial]:
-    """One run of each set of faults, in a results directory of their own. `base` is the trial without faults, with
-    which they are compared."""
-    from owlt.orchestrator.checks.fault_cases import aimed_at, case_name
-    from owlt.orchestrator.checks.proof import trials_of
-
-    if not sets:
-        return []
-    plan = plan_of({case_name(each): aimed_at(each) for each in sets})
-    perform(plan, results)
-    return trials_of(plan, results, sets, base)
-
-
-def write_channel(trial: Trial, channel: ChannelSpec, path: Path) -> Path:
-    """Write a channel file that has the faults of a trial."""
-    from ruamel.yaml import YAML
-
-    from owlt.orchestrator.checks.fault_cases import aimed_at
-
-    faults = (*channel.faults, *aimed_at(trial.hits))
-    written: Mapping[str, Any] = channel.model_copy(update={"faults": faults}).to_wire()
-    with path.open("w") as file:
-        YAML().dump({"title": trial.text, **written}, file)
-    return path
 
 
 def _write_page(
@@ -206,14 +141,13 @@ def _write_page(
     verdict: Verdict,
     trials: Sequence[Trial],
     results: Path,
-    file_size: str,
-    channel: str | None,
+    transfer: OneTransfer,
 ) -> Path:
     """The page of a proof, with its figure."""
-    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL_TEXT, effect, ladder_lines
+    from owlt.orchestrator.checks.fault_cases import effect, ladder_lines
     from owlt.orchestrator.checks.proof import places_of
     from owlt.orchestrator.own_version import own_version
-    from owlt.reports.drawing.loss_map import Cost, draw_losses
+    from owlt.reports.drawing.fault_tests import Cost, draw_losses
     from owlt.reports.drawing.output import save_drawing
     from owlt.reports.rendering import new_environment
 
@@ -235,8 +169,8 @@ def _write_page(
             title=title,
             lines=lines,
             version=own_version(),
-            file_size=file_size,
-            channel=channel or PLAIN_CHANNEL_TEXT,
+            file_size=transfer.file_size,
+            channel=transfer.channel_text,
             ladders=[(trial, ladder_lines(trial.run)) for trial in verdict.counterexamples[:MOST_PRINTED]],
             slowest=sorted(late, key=lambda trial: -(trial.extra_rtts or 0.0))[:MOST_PRINTED],
         )

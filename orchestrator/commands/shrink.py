@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from owlt.inputs.mistake import Mistake
+from owlt.orchestrator.commands.fault_tests import (
+    case_runs,
+    empty_directory,
+    perform_sets,
+    require_repeatable,
+    transfers,
+    write_channel,
+)
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import case_runs, empty_directory
-from owlt.orchestrator.commands.prove import perform_sets, require_repeatable, transfers, write_channel
 from owlt.orchestrator.commands.usage import Guests, Json, parsed
 from owlt.orchestrator.errors import OwltError
 
@@ -45,8 +51,8 @@ def shrink(
     from owlt.inputs.quantities import parse_delay_ns
     from owlt.orchestrator.checks import shrinking
     from owlt.orchestrator.checks.fault_cases import ladder_lines
-    from owlt.orchestrator.checks.message_places import by_message
     from owlt.orchestrator.checks.proof import UNDECIDED
+    from owlt.orchestrator.checks.shrinking import by_message
     from owlt.orchestrator.planning.plan import channel_of, read_plan
     from owlt.results.plain_files import real_root
     from owlt.results.record import Outcome, read_record

@@ -12,17 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from owlt.inputs.mistake import Mistake
+from owlt.orchestrator.commands.fault_tests import OneTransfer, empty_directory
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import empty_directory
-from owlt.orchestrator.commands.usage import (
-    ChangedParameters,
-    FileSize,
-    Implementation,
-    Json,
-    complete_channel,
-    option_words,
-    parsed,
-)
+from owlt.orchestrator.commands.usage import Implementation, Json, complete_channel, option_words, parsed
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.errors import Missing, OwltError
 
@@ -48,10 +40,12 @@ SHARE_BEFORE_WRAP = 0.75
 """The share of a round trip for which a transfer is under way when a wrap is passed: timers at both ends run then."""
 
 
-def soak(
-    name: Implementation,
-    duration: Annotated[str, typer.Option("--for", metavar="DURATION", help="Virtual time of the life.")] = "30 days",
-    every: Annotated[str, typer.Option(metavar="TIME", help="From one start of a transfer to the next.")] = "15 min",
+@dataclass(frozen=True)
+class Times:
+    """The times of a life."""
+
+    duration: Annotated[str, typer.Option("--for", metavar="DURATION", help="Virtual time of the life.")] = "30 days"
+    every: Annotated[str, typer.Option(metavar="TIME", help="From one start of a transfer to the next.")] = "15 min"
     start: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,8 +53,25 @@ def soak(
             help='Start the clocks so that they pass this wrap: "2^31 ms" or "2^32 ms" of uptime, "2^31 s" since 1970, '
             "or none; may be repeated; default: all that fit into the duration.",
         ),
-    ] = None,
-    file_size: FileSize = "20 kB",
+    ] = None
+
+    @property
+    def words(self) -> list[str]:
+        """These options as words of a command line."""
+        return ["--for", self.duration, "--every", self.every, *option_words("--start", self.start)]
+
+    def life(self, before_wrap_ns: int) -> LifePlan:
+        """When the transfers of the life start, one of them so long before each wrap. Raises OwltError."""
+        from owlt.orchestrator.checks.soaking import plan_life
+
+        times_ns = parsed("--for", self.duration, _parse_long_ns), parsed("--every", self.every, _parse_long_ns)
+        return plan_life(*times_ns, _wraps(self.start), before_wrap_ns)
+
+
+@dataclass(frozen=True)
+class _Transfer(OneTransfer):
+    """Each transfer of the life."""
+
     channel: Annotated[
         str | None,
         typer.Option(
@@ -68,8 +79,14 @@ def soak(
             help="Channel; default: 250 ms and 10 Mbit/s each way, 1 % of the packets lost.",
             autocompletion=complete_channel,
         ),
-    ] = None,
-    parameter: ChangedParameters = None,
+    ] = None
+
+
+def soak(
+    name: Implementation,
+    *,
+    times: Times,
+    transfer: _Transfer,
     restart: Annotated[
         bool, typer.Option("--restart", help="Start both programs for each transfer, even if one could serve several.")
     ] = False,
@@ -90,37 +107,30 @@ def soak(
 
     Exit status: 0 if all transfers are complete and nothing grows, 1 if not.
     """
-    from owlt.inputs.quantities import parse_size_bytes
-    from owlt.orchestrator.checks.soaking import plan_life, plan_transfers
+    from owlt.orchestrator.checks.soaking import plan_transfers
     from owlt.orchestrator.checks.trials import CHANNELS, LOSSY
-    from owlt.orchestrator.commands.implementations import with_parameters
-    from owlt.orchestrator.profiles.catalogue import find_channel, find_implementation
+    from owlt.orchestrator.profiles.catalogue import find_channel
 
     printer = Printer(as_json)
-    implementation = with_parameters(find_implementation(name), parameter or [])
+    implementation, channel = transfer.implementation(name), transfer.channel
     if "exact" not in implementation.clocks:
         problem = f"needs the clock {implementation.clocks[0]}, on which idle time is not skipped"
         raise OwltError(Mistake.of(name, problem, "an implementation for the clock exact"))
     link = CHANNELS[LOSSY] if channel is None else find_channel(channel).channel
     rtt_ns = link.forward.delay_ns + link.reverse.delay_ns
-    times = parsed("--for", duration, _parse_long_ns), parsed("--every", every, _parse_long_ns)
-    life = plan_life(*times, _wraps(start), int(SHARE_BEFORE_WRAP * rtt_ns))
+    life = times.life(int(SHARE_BEFORE_WRAP * rtt_ns))
     count = len(life.starts_ns)
     chosen = _chosen(first, transfers, count)
-    size_bytes = parsed("--file-size", file_size, parse_size_bytes)
-    plan = plan_transfers(implementation, link, channel or LOSSY, size_bytes, count)
-    transfer = f"{file_size} over {channel or LOSSY_TEXT}, one every {every},"
-    part = _PartOfLife(implementation, plan, life, chosen, restart, transfer)
+    plan = plan_transfers(implementation, link, channel or LOSSY, transfer.file_size_bytes, count)
+    text = f"{transfer.file_size} over {channel or LOSSY_TEXT}, one every {times.every},"
+    part = _PartOfLife(implementation, plan, life, chosen, restart, text)
     kernel = _kernel(plan)
     task = _task(part, kernel)
     results = empty_directory(SOAKS, implementation.name + (f"-from-{first}" if len(chosen) < count else ""))
     for line in _announcement(part):
         printer.note(line)
     outcome = _perform_and_examine(printer, part, task, kernel, results)
-    words = [name, "--for", duration, "--every", every, "--file-size", file_size]
-    words += option_words("--start", start)
-    words += [*(["--channel", channel] if channel else []), *(["--restart"] if restart else [])]
-    words += option_words("--parameter", parameter)
+    words = [name, *times.words, *transfer.words, *(["--restart"] if restart else [])]
     lines = _lines(part, outcome, again=shlex.join(["owlt", "soak", *words]))
     page = _write_page(part, outcome, lines, results)
     printer.json(_as_json(part, outcome, results))
@@ -358,8 +368,8 @@ def _write_page(part: _PartOfLife, outcome: _Outcome, lines: Sequence[str], resu
     """The page of a soak, with its figure."""
     from owlt.orchestrator.checks.soaking import MEASURES
     from owlt.orchestrator.own_version import own_version
+    from owlt.reports.drawing.fault_tests import draw_soak
     from owlt.reports.drawing.output import save_drawing
-    from owlt.reports.drawing.soak import draw_soak
     from owlt.reports.rendering import new_environment
 
     title = f"{part.implementation.name}: {len(outcome.done):,} transfers in one life of the hosts"

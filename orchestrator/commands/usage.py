@@ -313,15 +313,6 @@ ChangedParameters = Annotated[
     list[str] | None,
     typer.Option("--parameter", metavar="NAME=VALUE", help="Change a parameter of the profile; may be repeated."),
 ]
-FileSize = Annotated[str, typer.Option(metavar="SIZE", help="Size of the file.")]
-CalmChannel = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CHANNEL",
-        help="Channel without random effects; default: 250 ms and 1 Mbit/s each way.",
-        autocompletion=complete_channel,
-    ),
-]
 Channel = Annotated[
     str,
     typer.Argument(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from owlt.captures.files.blocks import CutShort, NotACapture
 from owlt.captures.frames.session import Session
 from owlt.captures.inspection.critical_path import PROMPT_BY_REAL_CLOCK_NS, PROMPT_NS
 from owlt.captures.inspection.inspection import Case
+from owlt.captures.inspection.time_account import NoTime, load_or_account
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.pool import processes
 from owlt.captures.protocols.tshark import NoDissection
@@ -173,12 +174,39 @@ def analyse_runs(results: Path) -> list[str]:
     settings = settings_of(results)
     analyse = partial(_analyse_known, keep=settings.keep, dissectors=settings.dissectors)
     runs = recorded_directories(results)
-    records = list(map(_readable_record, runs))
+    return _in_parallel(analyse, runs, list(map(_readable_record, runs)))
+
+
+def account_runs(results: Path) -> list[str]:
+    """Make the time account of each recorded run that has none for its present captures and code.
+
+    Runs are shared among the processor's cores. Returns a sentence for each reason why runs have no account.
+    Raises ResultsConflict if the plan cannot be read.
+    """
+    account = partial(_problem_of_account, dissectors=settings_of(results).dissectors)
+    return _in_parallel(account, recorded_directories(results))
+
+
+def _in_parallel(work: Callable[..., str], runs: Sequence[Path], *further: Sequence[object]) -> list[str]:
+    """Sentences for the problems that a function of a run finds. `further` are its other arguments, for each run."""
     cores = min(len(os.sched_getaffinity(0)), len(runs) // WORTH_A_PROCESS)
     if cores < 2:
-        return problem_sentences(zip(runs, map(analyse, runs, records), strict=True))
+        return problem_sentences(zip(runs, map(work, runs, *further), strict=True))
     with processes(cores) as pool:
-        return problem_sentences(zip(runs, pool.map(analyse, runs, records, chunksize=WORTH_A_PROCESS), strict=True))
+        problems = pool.map(work, runs, *further, chunksize=WORTH_A_PROCESS // 2)
+        return problem_sentences(zip(runs, problems, strict=True))
+
+
+def _problem_of_account(directory: Path, dissectors: Dissectors) -> str:
+    """Make the time account of a run; why it has none, "" if it has one."""
+    try:
+        record, case = case_of_run(directory, dissectors)
+        forward, reverse = links_of(record)
+        load_or_account(directory, replace(case, forward_link=forward, reverse_link=reverse))
+    except (OwltError, NoTime, NoDissection, NotACapture, ValueError, OSError) as problem:
+        text = " ".join(str(problem).split())
+        return text.replace(f"{directory}: ", "").replace(f"{directory}/", "")
+    return ""
 
 
 def _analyse_known(directory: Path, known: RunRecord | None, keep: str, dissectors: Dissectors) -> str:

@@ -60,6 +60,18 @@ from owlt.results.waits import write_waits
 Observe = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class _Underway:
+    """A run while it is performed: its plan and rig, the place of its files, and what is known so far."""
+
+    run: Run
+    setting: Setting
+    directory: Path
+    result: RunResult
+    sides: Sides
+    undo: ExitStack
+
+
 def perform(
     run: Run,
     setting: Setting,
@@ -80,7 +92,7 @@ def perform(
     result, sides = RunResult(), Sides() if life is None else life.sides()
     try:
         with ExitStack() as undo:
-            _phases(run, setting, directory, result, sides, undo, observe, life, branching)
+            _phases(_Underway(run, setting, directory, result, sides, undo), observe, life, branching)
         outcome, code, reason = Outcome.COMPLETED, None, ""
         result.suspect += setting.rig.killed_programs.take()
     except Ended as end:
@@ -120,17 +132,9 @@ def _removed_interface(run: Run, setting: Setting) -> str:
     return ""
 
 
-def _phases(
-    run: Run,
-    setting: Setting,
-    directory: Path,
-    result: RunResult,
-    sides: Sides,
-    undo: ExitStack,
-    observe: Observe,
-    life: HostLife | None,
-    branching: Branching | None,
-) -> None:
+def _phases(underway: _Underway, observe: Observe, life: HostLife | None, branching: Branching | None) -> None:
+    run, setting, directory = underway.run, underway.setting, underway.directory
+    result, sides, undo = underway.result, underway.sides, underway.undo
     rig, implementation = setting.rig, setting.implementation_of(run)
     observe("stage")
     staged = stage(run, setting, result, sides, undo) if life is None else life.stage(run, setting, result, sides)
@@ -138,7 +142,7 @@ def _phases(
         observe("configure")
         apply_channel(run, setting, result)
         observe("capture")
-        instruments = _start_instruments(run, setting, staged, directory, result, sides, undo, life is not None)
+        instruments = _start_instruments(underway, staged, life is not None)
         observe("launch")
         recorder = rig.wait_recorder if setting.sweep.clock == "exact" and life is None else None
         if recorder is not None:
@@ -148,7 +152,7 @@ def _phases(
         _skip_waits(setting.sweep.skipped_waits.get(run.permutation.channel_name, ()), recorder, result.started_at_ns)
         try:
             start_timeline(run, setting)
-            interventions = _interventions(run, setting, staged, directory, sides, undo)
+            interventions = _interventions(underway, staged)
             launch(staged, rig, directory, sides, undo, None if life is None else life.living)
             observe("transfer")
             if branching is not None:
@@ -157,10 +161,11 @@ def _phases(
                 result.suspect.append(f"the session ended before {missed}")
         finally:
             result.ended_at_ns = time.time_ns()
-            run = run if branching is None else branching.run
+            if branching is not None:
+                run, underway = branching.run, replace(underway, run=branching.run)
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
                 observe("stop")
-                _stop(run, setting, staged, instruments, clock, directory, result, sides)
+                _stop(underway, staged, instruments, clock)
                 observe("fetch")
                 path = staged.paths["emulator"]
                 checks = [lambda: require_space(rig, path)] if rig.has_machines else []
@@ -175,7 +180,7 @@ def _phases(
     except Ended as end:
         for host in (rig.sender.host, rig.receiver.host):
             keep_files(implementation.keep, host, staged.paths[host.role], directory)
-        raise _explained(end, run, setting, staged, result, sides) from end
+        raise _explained(end, underway, staged) from end
 
 
 def _skip_waits(skipped: Sequence[SkippedWaits], recorder: WaitRecorder | None, launch_ns: int) -> None:
@@ -203,21 +208,14 @@ class _Instruments:
     """The sockets of the hosts before the run."""
 
 
-def _start_instruments(
-    run: Run,
-    setting: Setting,
-    staged: Staged,
-    directory: Path,
-    result: RunResult,
-    sides: Sides,
-    undo: ExitStack,
-    is_one_of_many: bool,
-) -> _Instruments:
+def _start_instruments(underway: _Underway, staged: Staged, is_one_of_many: bool) -> _Instruments:
     """Start everything that observes the run, and return when it does. Raises Ended if one does not start.
 
     For one of many runs, TCP is not sampled, and neither refused packets nor sockets are counted: that costs more than
     a short transfer.
     """
+    run, setting, directory = underway.run, underway.setting, underway.directory
+    result, undo = underway.result, underway.undo
     rig, sweep, paths = setting.rig, setting.sweep, staged.paths
     channel = setting.channel_of(run)
 
@@ -229,7 +227,7 @@ def _start_instruments(
         captures_and_counters,
         lambda: _begin_conditions(run, setting),
         lambda: start_host_captures(run, rig, sweep, channel, directory, undo),
-        lambda: _start_watch(run, setting, staged, directory, result, sides, undo),
+        lambda: _start_watch(underway, staged),
         lambda: start_sampling(run, rig, [] if is_one_of_many else result.tcp_ports, paths, directory, undo),
         lambda: {} if is_one_of_many else read_refusals(rig),
         lambda: {} if is_one_of_many else read_sockets(rig),
@@ -247,27 +245,19 @@ def _begin_conditions(run: Run, setting: Setting) -> None:
         require_room(run, setting.rig, conditions.free_bytes(), setting.sweep.host_captures)
 
 
-def _stop(
-    run: Run,
-    setting: Setting,
-    staged: Staged,
-    instruments: _Instruments,
-    clock: ClockStep,
-    directory: Path,
-    result: RunResult,
-    sides: Sides,
-) -> None:
+def _stop(underway: _Underway, staged: Staged, instruments: _Instruments, clock: ClockStep) -> None:
     """Stop the programs and, once the channel is empty, what observes them, and enter what was observed."""
+    run, setting, result = underway.run, underway.setting, underway.result
     rig = setting.rig
 
     def programs_and_instruments() -> None:
         now_open = read_sockets(rig) if instruments.sockets else {}
-        stop_programs(sides)
+        stop_programs(underway.sides)
         if now_open:
-            _note_what_is_left(staged, setting, instruments.sockets, now_open, result, sides)
+            _note_what_is_left(underway, staged, instruments.sockets, now_open)
         has_groups = bool(setting.implementation_of(run).session.multicast_groups)
         drain_channel(run, rig, setting.sweep.clock, has_groups)
-        _stop_instruments(run, setting, instruments, directory, result)
+        _stop_instruments(underway, instruments)
 
     doubts, _ = rig.at_once(
         rig.conditions.doubts if rig.conditions is not None else clock.doubts, programs_and_instruments
@@ -277,22 +267,21 @@ def _stop(
         result.port_drops = {role: dict(counters) for role, counters in rig.conditions.port_drops().items()}
 
 
-def _interventions(
-    run: Run, setting: Setting, staged: Staged, directory: Path, sides: Sides, undo: ExitStack
-) -> Iterable[Intervention]:
+def _interventions(underway: _Underway, staged: Staged) -> Iterable[Intervention]:
     """What is done to the sides during the session, in the order of time."""
+    run, setting, sides = underway.run, underway.setting, underway.sides
     planned, channel = setting.sweep.restarts.get(run.permutation.channel_name), setting.channel_of(run)
-    restarted = restart(planned, staged, setting.rig, directory, sides, undo) if planned else []
+    restarted: Iterable[Intervention] = ()
+    if planned:
+        restarted = restart(planned, staged, setting.rig, underway.directory, sides, underway.undo)
     is_announced = setting.sweep.announce_outages and channel.timeline is not None
     announced = announce_outages(channel, sides, time.monotonic()) if is_announced else ()
     return merge(restarted, announced, key=lambda each: each.at_s)
 
 
-def _note_what_is_left(
-    staged: Staged, setting: Setting, before: Sockets, now_open: Sockets, result: RunResult, sides: Sides
-) -> None:
+def _note_what_is_left(underway: _Underway, staged: Staged, before: Sockets, now_open: Sockets) -> None:
     """Enter the sockets that the programs had opened before they were stopped, and the files that they left."""
-    rig, since_ns = setting.rig, result.started_at_ns or 0
+    rig, sides, since_ns = underway.setting.rig, underway.sides, underway.result.started_at_ns or 0
     for role in sides.programs:
         sides.open_sockets[role] = opened_since(before[role], now_open[role])
     hosts: dict[Role, Host] = {"sender": rig.sender.host, "receiver": rig.receiver.host}
@@ -307,10 +296,9 @@ def _files_left(role: Role, host: Host, staged: Staged, since_ns: int) -> list[s
     return files_left(host, run_dir, since_ns, known)
 
 
-def _stop_instruments(
-    run: Run, setting: Setting, instruments: _Instruments, directory: Path, result: RunResult
-) -> None:
+def _stop_instruments(underway: _Underway, instruments: _Instruments) -> None:
     """Stop them, and enter what they observed. The captures stop after the counters were read."""
+    run, setting, directory, result = underway.run, underway.setting, underway.directory, underway.result
     rig = setting.rig
     if instruments.at_hosts and rig.clocks is not None:
         rig.clocks.read()
@@ -331,32 +319,30 @@ def _stop_instruments(
     rig.at_once(sampling, channel_and_captures, watch)
 
 
-def _start_watch(
-    run: Run, setting: Setting, staged: Staged, directory: Path, result: RunResult, sides: Sides, undo: ExitStack
-) -> Program:
+def _start_watch(underway: _Underway, staged: Staged) -> Program:
     """Watch the received file; for its content too if that ends the run."""
-    content = None
+    run, setting, sha256 = underway.run, underway.setting, underway.result.file_sha256
     size_bytes = run.permutation.file_size_bytes
-    if setting.implementation_of(run).done == "file_delivered" and result.file_sha256 and size_bytes:
-        content = (result.file_sha256, size_bytes)
-    return start_watch(setting.rig, staged.received, content, directory, sides.news, undo)
+    is_end = setting.implementation_of(run).done == "file_delivered"
+    content = (sha256, size_bytes) if is_end and sha256 and size_bytes else None
+    return start_watch(setting.rig, staged.received, content, underway.directory, underway.sides.news, underway.undo)
 
 
-def _explained(end: Ended, run: Run, setting: Setting, staged: Staged, result: RunResult, sides: Sides) -> Ended:
+def _explained(end: Ended, underway: _Underway, staged: Staged) -> Ended:
     """The end with further reasons: what the receiver had if the run was not over in time, and which run directories
     are full.
 
     If a side gave up, the outcome depends on what the receiver has.
     """
-    more = ""
+    rig, more = underway.setting.rig, ""
     if isinstance(end, GaveUp) or end.outcome is Outcome.TIMED_OUT:
-        received = compare_received(run, setting, staged, result)
-        judged = end_of_undelivered(received, sides) if isinstance(end, GaveUp) else None
+        received = compare_received(underway.run, underway.setting, staged, underway.result)
+        judged = end_of_undelivered(received, underway.sides) if isinstance(end, GaveUp) else None
         more = f"; {received.text}" if received is not None and judged is None else ""
         end = judged or end
-    fault = fault_of_file(setting.rig.receiver.host, staged)
+    fault = fault_of_file(rig.receiver.host, staged)
     more += f"; {fault}" if fault and fault not in end.reason else ""
-    hosts = (setting.rig.sender.host, setting.rig.receiver.host)
+    hosts = (rig.sender.host, rig.receiver.host)
     full = [host.role for host in hosts if is_full(host, staged.paths[host.role])]
     more += "".join(f"; the {role}'s run directory is full (see run_directory in the profile)" for role in full)
     return Ended(end.outcome, end.code, end.reason + more)

@@ -20,7 +20,6 @@ from owlt.agents.contract.implementation import ROLES, Implementation, Role
 from owlt.agents.contract.placeholders import RunValues
 from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Side
-from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.hosts.binaries import MissingProgram, find_programs
 from owlt.orchestrator.hosts.confinement import NOT_CONFINED, Confinement, Room, left_running
@@ -174,9 +173,7 @@ def _rendered(
     rendered: dict[Role, Implementation] = {}
     for role in ROLES:
         implementation = whole.of(role)
-        outages = "announced" if setting.sweep.announce_outages else "silent"
-        channel = setting.channel_of(run)
-        values = placeholder_values(run, rig, channel, advertised, file, received, paths[role], outages)
+        values = _placeholder_values(run, setting, advertised, file, received, paths[role])
         try:
             programs = find_programs(implementation, role, hosts[role], rig.third_party)
             rendered[role] = implementation.rendered(values, programs)
@@ -190,18 +187,11 @@ def _rendered(
     return rendered
 
 
-def placeholder_values(
-    run: Run,
-    rig: Rig,
-    channel: ChannelSpec,
-    advertised: AdvertisedValues,
-    file: str | None,
-    received_file: str,
-    run_dir: str,
-    outages: str = "silent",
+def _placeholder_values(
+    run: Run, setting: Setting, advertised: AdvertisedValues, file: str | None, received_file: str, run_dir: str
 ) -> dict[str, str]:
     """Return them by name, as text. `file` (None: none is sent), `received_file` and `run_dir` are paths on hosts."""
-    point = run.permutation
+    rig, channel, point = setting.rig, setting.channel_of(run), run.permutation
     mtu_bytes = min(channel.path_mtu_bytes, channel.forward.mtu_bytes or channel.path_mtu_bytes)
     return RunValues(
         python=rig.python,
@@ -210,7 +200,7 @@ def placeholder_values(
         received_file=received_file,
         file_size_bytes=point.file_size_bytes or 0,
         duration_s=run.duration_s,
-        outages=outages,
+        outages="announced" if setting.sweep.announce_outages else "silent",
         rate_bps=advertised.rate_bps,
         reverse_rate_bps=channel.reverse.rate_bps,
         one_way_delay_s=advertised.one_way_delay_s,

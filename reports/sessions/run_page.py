@@ -13,20 +13,27 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from owlt.captures.accounting.one_side import OneSide
 from owlt.captures.inspection.causes import causes
+from owlt.captures.inspection.critical_path import KINDS, PHASES, WAITS, CriticalPath, Part
 from owlt.captures.inspection.inspection import Case, Inspection, OneSideInspection
 from owlt.captures.inspection.tables import Table, trace_rows, write_table
 from owlt.captures.inspection.traces import Traces
 from owlt.captures.protocols.ladder import ending
 from owlt.captures.protocols.messages import Message, message_bytes, message_counts
+from owlt.reports.drawing.channel import time_unit
 from owlt.reports.drawing.output import save_drawing
+from owlt.reports.looks import INK, MUTED, RULE, STYLE, TIME, TIME_TITLES
 from owlt.reports.rendering import new_environment
 from owlt.reports.replacing import replaced_files
-from owlt.reports.sessions.explanation import cause_text, explanation_json, headline, share_rows
+from owlt.reports.sessions.explanation import cause_text, explanation_json, headline, share_rows, spent_ns
 from owlt.reports.sessions.ladder import draw_ladder
 from owlt.reports.sessions.run_numbers import (
     fault_rows,
@@ -38,11 +45,15 @@ from owlt.reports.sessions.run_numbers import (
     session_text,
 )
 from owlt.reports.sessions.trace_figure import draw_traces
-from owlt.reports.sessions.waterfall import draw_waterfall
 from owlt.results.plain_files import files_in, make_directory, remove, write_whole
 
 _WRITTEN = ("index.html", "analysis.json", "traces.svg", "ladder.svg", "time.svg")
 _TABLES = ("packets", "messages", "trace-*")
+ROWS = ("sender", "forward", "reverse", "receiver")
+"""The rows of the waterfall."""
+_WIDTH, _HEIGHT = 9.0, 3.0
+_LEAST_LABEL = 0.06
+"""The smallest share of the session for which a phase is labelled."""
 
 
 @contextmanager
@@ -238,3 +249,65 @@ def _render(directory: Path, **context: object) -> Path:
     page = directory / "index.html"
     page.write_text(new_environment().get_template("run.html").render(**context))
     return page
+
+
+def row_of(part: Part) -> str:
+    """The row of a part: the host that waits or processes, or the direction of its packet."""
+    if part.kind in WAITS:
+        return part.host
+    return "forward" if part.host == "sender" else "reverse"
+
+
+def draw_waterfall(path: CriticalPath, title: str) -> Canvas:
+    """The figure of a path; times count from the session's first packet."""
+    unit, unit_s = time_unit(path.length_ns / 1e9)
+    with matplotlib.rc_context(STYLE):
+        canvas = Canvas(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+        axes = canvas.subplots()
+        for row, name in enumerate(reversed(ROWS)):
+            _draw_row(axes, row, [part for part in path.parts if row_of(part) == name], path.begin_ns, unit_s)
+        axes.set_yticks(range(len(ROWS)), [*reversed(ROWS)])
+        axes.set_ylim(-0.5, len(ROWS) - 0.5)
+        axes.set_xlim(0, path.length_ns / 1e9 / unit_s)
+        axes.set_xlabel(f"time since the session's first packet ({unit})")
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(left=False)
+        _draw_phases(axes, path, unit_s)
+        axes.set_title(title, loc="left", color=INK, pad=18, fontweight="bold")
+        kinds = [kind for kind in KINDS if any(part.kind == kind for part in path.parts)]
+        handles = [Patch(color=TIME[kind], label=TIME_TITLES[kind]) for kind in kinds]
+        canvas.legend(handles=handles, loc="outside lower left", ncols=3)
+    return canvas
+
+
+def _draw_row(axes: Axes, row: int, parts: list[Part], begin_ns: int, unit_s: float) -> None:
+    for kind in KINDS:
+        spans = [
+            ((part.begin_ns - begin_ns) / 1e9 / unit_s, part.length_ns / 1e9 / unit_s)
+            for part in parts
+            if part.kind == kind
+        ]
+        if spans:
+            axes.broken_barh(spans, (row - 0.35, 0.7), color=TIME[kind], linewidth=0)
+    axes.axhline(row - 0.5, color=RULE, linewidth=0.5)
+
+
+def _draw_phases(axes: Axes, path: CriticalPath, unit_s: float) -> None:
+    """A line where each phase begins, and the names of those that are long enough."""
+    spent, at_ns = spent_ns(path), 0
+    for phase in PHASES:
+        length_ns = sum(spent[phase].values())
+        if at_ns and length_ns:
+            axes.axvline(at_ns / 1e9 / unit_s, color=MUTED, linewidth=0.6, linestyle=(0, (3, 2)))
+        if length_ns >= _LEAST_LABEL * path.length_ns:
+            middle = (at_ns + length_ns / 2) / 1e9 / unit_s
+            axes.annotate(
+                phase,
+                (middle, 1),
+                (0, 4),
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                ha="center",
+                color=MUTED,
+            )
+        at_ns += length_ns

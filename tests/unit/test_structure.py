@@ -182,7 +182,6 @@ def test_only_the_dashboard_and_the_report_commands_know_the_reports() -> None:
         "commands/reproduce.py",
         "commands/soak.py",
         "commands/why.py",
-        "commands/why_sweep.py",
         "planning/repetitions.py",
         "sweep/report.py",
     }

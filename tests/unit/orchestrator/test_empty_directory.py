@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.commands.performing import empty_directory
+from owlt.orchestrator.commands.fault_tests import empty_directory
 from owlt.results.lock import ResultsInUse, locked
 
 

@@ -17,11 +17,12 @@ from owlt.emulator.channel.packet_filter import compiled, passes
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.checks.counterfactuals import losses_among, packets_on_link
 from owlt.orchestrator.checks.fault_cases import Direction, Hit, Hits, Place, aimed_at, case_name
-from owlt.orchestrator.checks.message_places import place_by_content, places_by_class
 from owlt.orchestrator.checks.shrinking import (
     Fewest,
     fewest,
     losses_of,
+    place_by_content,
+    places_by_class,
     result_of,
     shrink,
     shrink_by_message,

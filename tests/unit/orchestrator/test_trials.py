@@ -35,7 +35,8 @@ from owlt.orchestrator.checks.trials import (
 )
 from owlt.orchestrator.checks.verdict import Finding, findings, is_fit, log_tail
 from owlt.orchestrator.commands.cli import app
-from owlt.orchestrator.commands.implementations import ADVICE, with_parameters
+from owlt.orchestrator.commands.fault_tests import with_parameters
+from owlt.orchestrator.commands.implementations import ADVICE
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation

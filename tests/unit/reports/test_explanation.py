@@ -16,7 +16,7 @@ from owlt.reports.sessions.explanation import (
     share_rows,
     spent_ns,
 )
-from owlt.reports.sessions.waterfall import ROWS, draw_waterfall
+from owlt.reports.sessions.run_page import ROWS, draw_waterfall
 from owlt.results.waits import TimedWait
 from tests.unit.captures.test_critical_path import KNOWN, MS, explained, file_of, rung
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from owlt.reports.drawing.loss_map import Cost, draw_losses
+from owlt.reports.drawing.fault_tests import Cost, draw_losses
 from owlt.reports.looks import ALARM
 
 PACKETS = ["metadata", "data", "EOF"]
