@@ -7,15 +7,13 @@ one propagation delay to the receiver, and one back for its last message.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from owlt.captures.frames.session import Host
-from owlt.captures.inspection.critical_path import PHASES, WAITS, CriticalPath, Part, Phase, is_lost
+from owlt.captures.inspection.critical_path import PHASES, WAITS, WAYS, CriticalPath, Part, Phase, is_lost
 
 What = Literal["timer", "waiting", "round trips", "queueing", "serialization", "processing"]
 _ONE_LENGTH = 1.02
@@ -26,8 +24,7 @@ an answer from the other host takes longer. All of them before messages of one n
 LEAST_SHARE = 0.005
 """The share of the session that a cause takes at least, to be one."""
 _REST = 0.01
-"""What is left of a way in the next phase, as a share of a whole one, is no way of its own."""
-_WAYS: tuple[str, ...] = ("propagation", "in the channel")
+"""What the transmission of new data leaves of a way, as a share of the longest one, is no way of its own."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,8 @@ def _waits(path: CriticalPath) -> Iterable[Cause]:
         parts = tuple(part for each in group for part in each)
         first = group[0][-1]
         what: What = "timer" if first.kind == "timer" else "waiting"
-        lost = path.lost_before((each[0].begin_ns, each[-1]) for each in group)
+        is_pause = max(map(_length_ns, group)) <= _BETWEEN_PACKETS * path.least_transit_ns
+        lost = () if is_pause else path.lost_before((each[0].begin_ns, each[-1]) for each in group)
         phase = max(PHASES, key=partial(_ended_in_ns, group))
         yield Cause(what, first.host, phase, _name(path, first), len(group), _length_ns(parts), parts, lost)
 
@@ -121,43 +119,56 @@ def _what_is_awaited(path: CriticalPath, wait: Sequence[Part]) -> tuple[str, ...
 def _round_trips(path: CriticalPath) -> Iterable[Cause]:
     """Ways of packets on the path through the channel, by phase, but for the one to the receiver that any file needs,
     and the one back that closes the session."""
-    ways = list(_whole_ways(path))
+    ways = list(_ways(path))
     needed = [*_last(ways, "sender", ("transfer",)), *_last(ways, "receiver", ("closing",))]
-    if not any(part.host == "sender" for part in needed):  # a wait for a later packet hides it
+    if not any(way.host == "sender" for way in needed):  # a wait for a later packet hides it
         needed += _last(ways[::-1], "sender", ("recovery", "closing"))
-    for phase, of_phase in groupby(ways, lambda part: part.phase):
-        if left := [part for part in of_phase if part not in needed]:
-            names = Counter(_name(path, part) for part in left)
+    for phase in PHASES:
+        if left := [way for way in ways if way.phase == phase and way not in needed]:
+            parts = tuple(part for way in left for part in way.parts)
             is_after_losses = phase == "recovery" or (phase == "transfer" and len(left) > 1)
-            lost = _lost_until(path, left) if is_after_losses else ()
             yield Cause(
                 "round trips",
                 left[0].host,
                 phase,
-                ", ".join(names),
-                len({part.packet for part in left}),
-                _length_ns(left),
-                tuple(left),
-                lost,
+                ", ".join(dict.fromkeys(_name(path, part) for part in parts)),
+                len(left),
+                _length_ns(parts),
+                parts,
+                _lost_until(path, parts[-1].end_ns) if is_after_losses else (),
             )
 
 
-def _whole_ways(path: CriticalPath) -> Iterable[Part]:
-    """The ways of packets through the channel, without what is left of one in the next phase."""
-    for _, of_phase in groupby(path.parts, lambda part: part.phase):
-        ways = [part for part in of_phase if part.kind in _WAYS]
-        longest_ns = max((part.length_ns for part in ways), default=0)
-        yield from (part for part in ways if part.length_ns > _REST * longest_ns)
+class _Way(NamedTuple):
+    """The way of a packet through the channel: several parts, if new data were transmitted or a phase ended meanwhile.
+    Its phase is the one with most of it."""
+
+    host: Host
+    phase: Phase
+    parts: tuple[Part, ...]
 
 
-def _last(ways: Sequence[Part], host: Host, phases: Sequence[Phase]) -> Sequence[Part]:
+def _ways(path: CriticalPath) -> Iterable[_Way]:
+    """The ways of packets on the path, in order, without those of which the transmission of new data leaves nearly
+    nothing."""
+    parts_of: dict[int, list[Part]] = {}
+    for part in path.parts:
+        if part.kind in WAYS:
+            parts_of.setdefault(part.packet, []).append(part)
+    longest_ns = max(map(_length_ns, parts_of.values()), default=0)
+    for parts in parts_of.values():
+        if _length_ns(parts) > _REST * longest_ns:
+            phase = max(PHASES, key=lambda phase: _length_ns([part for part in parts if part.phase == phase]))
+            yield _Way(parts[0].host, phase, tuple(parts))
+
+
+def _last(ways: Sequence[_Way], host: Host, phases: Sequence[Phase]) -> Sequence[_Way]:
     """The last way of a host's packets in these phases, if there is one."""
-    return [part for part in ways if part.host == host and part.phase in phases][-1:]
+    return [way for way in ways if way.host == host and way.phase in phases][-1:]
 
 
-def _lost_until(path: CriticalPath, ways: Sequence[Part]) -> tuple[int, ...]:
-    """The packets that were lost before the last of these ways: they are sent again, or make the window smaller."""
-    end_ns = ways[-1].end_ns
+def _lost_until(path: CriticalPath, end_ns: int) -> tuple[int, ...]:
+    """The packets that were lost before a time: they are sent again, or make the window smaller."""
     return tuple(index for index, rung in enumerate(path.rungs) if is_lost(rung) and rung.left_ns < end_ns)
 
 

@@ -51,6 +51,8 @@ KINDS: tuple[Kind, ...] = (
 )
 WAITS: tuple[Kind, ...] = ("processing", "timer", "waiting")
 """The kinds in which a host is the reason, not the channel."""
+WAYS: tuple[Kind, ...] = ("propagation", "in the channel")
+"""The kinds in which a packet crosses the channel."""
 Phase = Literal["opening", "transfer", "recovery", "closing"]
 """Opening: until the first data of the file leave. Transfer: until the last data that are sent for the first time have
 reached the receiver, or would have. Recovery: until the receiver has the file. Closing: until the last packet."""
@@ -333,14 +335,23 @@ class _Host:
             before, departed_ns = self._departed_until(packet, began_ns)
             arrived, arrived_ns = self._arrived_before(packet, began_ns)
         if arrived is not None and (before is None or arrived_ns >= departed_ns):
+            if (
+                timer is not None
+                and before is not None
+                and self._period_before(packet, 0, True) == (before, departed_ns)
+            ):
+                return before, departed_ns, False, timer
             return arrived, arrived_ns, True, timer
         if timer is not None:
             before, departed_ns = self._period_before(packet, arrived_ns) or (before, departed_ns)
         return before, departed_ns, False, timer
 
-    def _period_before(self, packet: int, since_ns: int) -> tuple[int, int] | None:
+    def _period_before(self, packet: int, since_ns: int, is_undisturbed: bool = False) -> tuple[int, int] | None:
         """The packet of the same name one period earlier, if such packets leave periodically and it left after a time:
-        then packets of other names in between are not the reason for the next one."""
+        then packets of other names in between are not the reason for the next one.
+
+        `is_undisturbed`: nothing arrived in the period next to it, so what arrived in this one is not the reason.
+        """
         alike = self._departures_by_name[self._rungs[packet].message.name]
         place = bisect_left(alike, packet)
         near = [self._rungs[index].left_ns for index in alike[max(place - 2, 0) : place + 2]]
@@ -348,8 +359,12 @@ class _Host:
         if own == 0 or near[own - 1] < since_ns:
             return None
         period_ns = near[own] - near[own - 1]
-        others_ns = [near[other] - near[other - 1] for other in (own - 1, own + 1) if 0 < other < len(near)]
-        if not any(abs(other_ns - period_ns) <= _PERIODIC * period_ns for other_ns in others_ns):
+        others = [(near[other - 1], near[other]) for other in (own - 1, own + 1) if 0 < other < len(near)]
+        if not any(
+            abs(end_ns - begin_ns - period_ns) <= _PERIODIC * period_ns
+            and not (is_undisturbed and self._has_arrival(begin_ns, end_ns))
+            for begin_ns, end_ns in others
+        ):
             return None
         return alike[place - 1], near[own - 1]
 
@@ -390,6 +405,10 @@ class _Host:
             return None, 0
         index = self._departures[place]
         return index, self._rungs[index].left_ns
+
+    def _has_arrival(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether a packet arrived between two times."""
+        return bisect_left(self._arrivals.time_ns, begin_ns) < bisect_left(self._arrivals.time_ns, end_ns)
 
     def _arrived_before(self, packet: int, time_ns: int) -> tuple[int | None, int]:
         """The last packet that arrived not after a time, of those that left before this one."""

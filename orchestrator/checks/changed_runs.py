@@ -18,6 +18,7 @@ from owlt.agents.contract.implementation import Role
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.pairs import load_pairs
 from owlt.captures.accounting.summary import read_both
+from owlt.captures.inspection.causes import is_one_length
 from owlt.captures.inspection.critical_path import is_lost
 from owlt.captures.inspection.inspection import Case, inspect
 from owlt.captures.protocols.ladder import Rung
@@ -38,6 +39,7 @@ from owlt.orchestrator.checks.counterfactuals import (
     ended_waits,
     packets_on_link,
     removed_by,
+    rounded,
 )
 from owlt.orchestrator.checks.fault_cases import Hit, Place, aimed_at
 from owlt.orchestrator.errors import OwltError
@@ -49,8 +51,8 @@ from owlt.results.waits import TimedWait
 _EARLIER_NS, _LATER_NS = 1000, 1000
 """Margins of the window around the start of a wait: clocks have a resolution of 256 ns."""
 _SAME_TIMER = 0.5
-"""A wait is for the same timer as a recorded wait if it has at least this share of its length: a timer may depend on
-measured delays, which differ in a run with changes."""
+"""A wait is for the same timer as a recorded wait if the shorter of them has at least this share of the longer one's
+length: a timer may depend on measured delays, which differ in a run with changes."""
 
 
 class Skip(NamedTuple):
@@ -87,8 +89,8 @@ class Effect:
             [
                 *(f"the packet {loss.text} was lost in this run too" for loss in self.losses[:1]),
                 *(
-                    f"a wait of {format_delay(wait.length_ns)} at the {wait.host} ({wait.kind} in {wait.process}) was "
-                    "not skipped"
+                    f"a wait of {format_delay(rounded(wait.length_ns))} at the {wait.host} "
+                    f"({wait.kind} in {wait.process}) was not skipped"
                     for wait in self.waits[:1]
                 ),
             ]
@@ -152,9 +154,10 @@ def effect_in(base: Base, changes: Changes, aim: Aim, rungs: Sequence[Rung], cas
     """The effect of the changes in a run with these messages, which had this aim."""
     removed = removed_by(changes)
     at = {packet.identity: place for place, packet in packets_on_link(rungs).items()}
-    left = _waits_left(base, changes, tuple(ended_waits(rungs, case)))
+    launched_ns = case.launched_at_ns or base.launched_ns
+    left = _waits_left(base, changes, aim, tuple(ended_waits(rungs, case)), launched_ns)
     places = {loss: at[loss.identity] for loss in base.losses if loss not in removed and loss.identity in at}
-    correct = Aim(places, _corrected(aim.skips, left, case.launched_at_ns or base.launched_ns))
+    correct = Aim(places, _corrected(aim.skips, left, launched_ns))
     return Effect(correct, left, _lost_again(base, removed, rungs))
 
 
@@ -178,28 +181,36 @@ def _lost_again(base: Base, removed: Iterable[Loss], rungs: Sequence[Rung]) -> t
     )
 
 
-def _waits_left(base: Base, changes: Changes, ended: Sequence[EndedWait]) -> tuple[TimedWait, ...]:
+def _waits_left(
+    base: Base, changes: Changes, aim: Aim, ended: Sequence[EndedWait], launched_ns: int
+) -> tuple[TimedWait, ...]:
     """The waits of a run that should have been skipped.
 
     Of the waits for the same timers before the same messages, these are as many as the run has more than the recorded
-    run has without the waits to skip.
+    run has without the waits to skip; if no wait of the host was skipped, at least as many as are to be skipped.
     """
     left: dict[TimedWait, None] = {}
     for change in changes:
         recorded = _for_timers_of(change, base.ended)
         found = _for_timers_of(change, ended)
-        others = max(len(recorded) - len(set(change.waits)), 0)
-        left |= dict.fromkeys(_most_alike(found, change.waits, len(found) - others))
+        skipped = set(change.waits)
+        most = max(len(found) - max(len(recorded) - len(skipped), 0), 0)
+        if {wait.host for wait in skipped}.isdisjoint(skip.host for skip in aim.skips):
+            most = max(most, len(skipped))
+        left |= dict.fromkeys(_most_alike(found, skipped, launched_ns - base.launched_ns)[:most])
     return tuple(left)
 
 
-def _most_alike(found: Iterable[TimedWait], skipped: Sequence[TimedWait], most: int) -> list[TimedWait]:
-    """The `most` waits whose lengths are closest to that of a wait to skip."""
+def _most_alike(found: Iterable[TimedWait], skipped: Iterable[TimedWait], later_ns: int) -> list[TimedWait]:
+    """Waits in the order of how far their lengths are from that of a wait to skip; of one length, in the order of the
+    distance in time, if the launch was so much later than that of the recorded run."""
 
-    def difference_ns(wait: TimedWait) -> int:
-        return min(abs(wait.length_ns - each.length_ns) for each in skipped)
+    def distance_ns(wait: TimedWait, other: TimedWait) -> tuple[int, int]:
+        is_alike = is_one_length((wait.length_ns, other.length_ns))
+        difference_ns = 0 if is_alike else abs(wait.length_ns - other.length_ns)
+        return difference_ns, abs(wait.begin_ns - later_ns - other.begin_ns)
 
-    return sorted(found, key=difference_ns)[: max(most, 0)]
+    return sorted(found, key=lambda wait: min(distance_ns(wait, each) for each in skipped))
 
 
 def _for_timers_of(change: Change, ended: Iterable[EndedWait]) -> list[TimedWait]:
@@ -213,7 +224,8 @@ def _for_timers_of(change: Change, ended: Iterable[EndedWait]) -> list[TimedWait
 
 def _is_same_timer(wait: TimedWait, recorded: TimedWait) -> bool:
     same = (wait.host, wait.process, wait.kind) == (recorded.host, recorded.process, recorded.kind)
-    return same and wait.length_ns >= _SAME_TIMER * recorded.length_ns
+    shorter_ns, longer_ns = sorted((wait.length_ns, recorded.length_ns))
+    return same and shorter_ns >= _SAME_TIMER * longer_ns
 
 
 def _corrected(skips: Sequence[Skip], left: Sequence[TimedWait], launched_ns: int) -> tuple[Skip, ...]:

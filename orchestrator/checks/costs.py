@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from owlt.captures.inspection.causes import Cause
-from owlt.captures.inspection.critical_path import CriticalPath
+from owlt.captures.inspection.critical_path import WAYS, CriticalPath
 from owlt.orchestrator.checks.changed_runs import Aim, Effect, effect_of, expected_aim, plan_of
 from owlt.orchestrator.checks.counterfactuals import (
     MOST_WAITS,
@@ -33,10 +33,12 @@ from owlt.orchestrator.checks.counterfactuals import (
     without_advertised,
     without_losses,
 )
+from owlt.orchestrator.checks.fault_cases import HOST_OF
 from owlt.orchestrator.checks.shrinking import fewest
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan
 from owlt.results.recorded_runs import run_directory
+from owlt.results.waits import TimedWait
 
 MOST_LEAST = 5
 """The largest number of changes in the smallest set that explains the time."""
@@ -68,6 +70,8 @@ class Counterfactual:
     was not delivered. `displaced` is the number of losses that did not hit the same packets as in the recorded run,
     although these packets were sent. `run` is its directory. `problem` says which change had no effect, so that the
     costs are not those of the changes; "" if all had an effect. `needed` is None unless several losses are removed.
+    `is_indirect`: it saves more than the skipped waits and a round trip, or more than all propagation of the direction
+    whose delay is halved, so other things changed too, such as a congestion window or a later timer.
     """
 
     changes: Changes
@@ -78,6 +82,7 @@ class Counterfactual:
     run: Path
     problem: str = ""
     needed: Needed | None = None
+    is_indirect: bool = False
 
     @property
     def text(self) -> str:
@@ -162,7 +167,8 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
     found = trials.perform([*first_changes(order), *_alike(again, harmless_s)])
     saving = conclusive(found, trials.base_times)
     least = least_of(saving, order)
-    counterfactuals = [with_needed(each, needed, saving) for each in without_search(found, asked, needed)]
+    shown = [with_needed(each, needed, saving) for each in without_search(found, asked, needed)]
+    counterfactuals = [replace(each, is_indirect=is_indirect(each, path, base.channel.rtt_ns)) for each in shown]
     bound_ns = None if path.least_ns is None else path.least_ns + base.channel.reverse.delay_ns
     return Costs(
         base=trials.base_times,
@@ -173,6 +179,19 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
         interactions=tuple(interactions(saving, harmless_s, ROUND_RTTS * base.channel.rtt_ns / 1e9)),
         runs=trials.runs,
     )
+
+
+def is_indirect(found: Counterfactual, path: CriticalPath, rtt_ns: int) -> bool:
+    """Whether a change of timers or of a delay saves more time than the waits and a round trip, or than all propagation
+    in its direction, on the critical path of the recorded run."""
+    (change,) = found.changes[:1] if len(found.changes) == 1 else (None,)
+    if change is None or change.kind not in ("timer", "delay"):
+        return False
+    direct_ns = sum(wait.length_ns for wait in change.waits) + rtt_ns
+    if change.direction is not None:
+        host = HOST_OF[change.direction]
+        direct_ns = sum(part.length_ns for part in path.parts if part.kind in WAYS and part.host == host)
+    return found.cost_s > direct_ns / 1e9
 
 
 def without_search(
@@ -396,10 +415,13 @@ def first_changes(order: Changes) -> list[Changes]:
 
 
 def is_larger_than_needed(each: Counterfactual, others: Sequence[Counterfactual]) -> bool:
-    """Whether fewer of its losses cost nearly as much."""
+    """Whether fewer of its losses, or of its waits, cost nearly as much."""
+
+    def parts(found: Counterfactual) -> set[Loss | TimedWait]:
+        return {*found.losses, *(wait for change in found.changes for wait in change.waits)}
+
     return any(
-        other.losses and {*other.losses} < {*each.losses} and other.cost_s >= EXPLAINED * each.cost_s
-        for other in others
+        parts(other) and parts(other) < parts(each) and other.cost_s >= EXPLAINED * each.cost_s for other in others
     )
 
 

@@ -39,6 +39,8 @@ Kind = Literal["losses", "delay", "rate", "advertised", "timer"]
 channel's own rate and delay, or waits for a timer are skipped."""
 FEW_LOSSES = 4
 """Up to this number, the losses of a cause are also removed one by one."""
+FEW_TIMERS = 3
+"""Up to this number, the timers of a cause are also skipped one by one."""
 MOST_SINGLE = 8
 """The most losses that are removed one by one."""
 MOST_SETS = 40
@@ -306,10 +308,17 @@ def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
     for cause in causes:
         waits = tuple(dict.fromkeys(part.timer for part in cause.parts if part.timer))
         if cause.what == "timer" and _is_for_one_timer(cause, waits) and len(waits) <= MOST_WAITS:
-            which = f"{len(waits)} timers" if len(waits) > 1 else "the timer"
-            length_ns = round(waits[0].length_ns, DIGITS - len(str(waits[0].length_ns)))
-            which += f" of {format_delay(length_ns)} at the {cause.host} before {cause.message}"
-            yield Change("timer", f"without {which}", waits=waits, message=cause.message)
+            which = f"of {format_delay(rounded(waits[0].length_ns))} at the {cause.host} before {cause.message}"
+            whole = f"{len(waits)} timers" if len(waits) > 1 else "the timer"
+            yield Change("timer", f"without {whole} {which}", waits=waits, message=cause.message)
+            for number, wait in enumerate(waits if 1 < len(waits) <= FEW_TIMERS else ()):
+                one = f"without the {_ORDINALS[number]} of {whole} {which}"
+                yield Change("timer", one, waits=(wait,), message=cause.message)
+
+
+def rounded(length_ns: int) -> int:
+    """The length of a wait with the digits that are printed."""
+    return round(length_ns, DIGITS - len(str(length_ns)))
 
 
 def _is_for_one_timer(cause: Cause, waits: Sequence[TimedWait]) -> bool:

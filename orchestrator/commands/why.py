@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 MOST_CAUSES = 3
 PERFORMED = Path("results", "why")
 _NEEDED: Mapping[str | None, str] = {
-    "all": "; each of them has to be removed",
+    "all": "; all of them are needed for this",
     "some": "; removing some of them saves as much",
     "unknown": "; known only for all of them together",
 }
 """Which losses of a set have to be removed to save this time, in words, by `Counterfactual.needed`."""
+INDIRECT = "; an indirect effect: other things changed too, such as a congestion window or a later timer"
 
 
 def why(
@@ -183,7 +184,8 @@ def _cost_text(each: Counterfactual, base: Times) -> str:
     times = f"{each.times.session_s:.3f} s instead of {base.session_s:.3f} s"
     if abs(base.session_s - each.times.session_s - each.cost_s) > SAME_S:
         times = f"{each.times.ended_s:.3f} s instead of {base.ended_s:.3f} s from the launch"
-    return f"{each.text}: {times}, {each.cost_s:.3f} s saved{_NEEDED.get(each.needed, '')}{doubt}"
+    how = _NEEDED.get(each.needed, "") + (INDIRECT if each.is_indirect else "")
+    return f"{each.text}: {times}, {each.cost_s:.3f} s saved{how}{doubt}"
 
 
 def _costs_json(costs: Costs) -> dict[str, Any]:
@@ -199,6 +201,7 @@ def _costs_json(costs: Costs) -> dict[str, Any]:
                 "cost_s": None if each.problem else each.cost_s,
                 "delivery_cost_s": None if each.problem else each.delivery_cost_s,
                 "needed": each.needed,
+                "indirect": each.is_indirect,
                 "problem": each.problem,
                 "displaced": each.displaced,
                 "run": each.run,

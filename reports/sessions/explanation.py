@@ -79,8 +79,9 @@ def _wait_text(cause: Cause, path: CriticalPath) -> str:
     elif timer is not None and not is_one_length([part.timer.length_ns for part in cause.parts if part.timer]):
         what += f" for timers ({timer.kind} in {timer.process})"
     elif timer is not None:
-        ended_by = "for" if cause.total_ns <= _BEYOND * cause.count * timer.length_ns else "until the end of"
-        what += f" {ended_by} a timer of {_time(timer.length_ns)} ({timer.kind} in {timer.process})"
+        is_longer = cause.total_ns > _BEYOND * cause.count * timer.length_ns
+        what += " until the end of a timer last set for" if is_longer else " for a timer of"
+        what += f" {_time(timer.length_ns)} ({timer.kind} in {timer.process})"
     ended = f", then sent {cause.message}" if cause.message else f" {_IN[cause.phase]}"
     return f"{what}{ended}{_lost_text(cause, path)}"
 
@@ -108,13 +109,13 @@ def _trips_text(cause: Cause, path: CriticalPath) -> str:
 
 
 def _window_text(cause: Cause, path: CriticalPath) -> str:
-    """The mean of the new data that a round trip of the transfer carried, which is the window of a protocol that has
-    one."""
+    """The mean of the new data of a flight of the transfer: there is one more than round trips between them."""
     if cause.phase != "transfer" or cause.count < _SEVERAL_WAYS:
         return ""
-    new = (rung.message for rung in path.rungs if rung.kind == "new data")
-    each_bytes = sum(message.byte_count or message.payload_bytes for message in new) / (cause.count / 2)
-    return f"; {each_bytes / 1000:.3g} kB of new data per round trip"
+    new = [rung.message for rung in path.rungs if rung.kind == "new data"]
+    each_bytes = sum(message.byte_count or message.payload_bytes for message in new) / (cause.count / 2 + 1)
+    what = "new data" if all(message.byte_count for message in new) else "payload with new data"
+    return f"; {each_bytes / 1000:.3g} kB of {what} per flight"
 
 
 def _queue_text(cause: Cause, path: CriticalPath) -> str:
@@ -148,7 +149,9 @@ def _lost_text(cause: Cause, path: CriticalPath) -> str:
     messages = [path.rungs[index].message for index in cause.lost]
     if len(messages) > MOST_NAMES:
         hosts = {message.host for message in messages}
-        return f"; preceding losses: {len(messages)} packets" + (f" of the {hosts.pop()}" if len(hosts) == 1 else "")
+        of_host = f" of the {hosts.pop()}" if len(hosts) == 1 else ""
+        first = f", the first after {_time(path.rungs[cause.lost[0]].left_ns - path.begin_ns)}"
+        return f"; preceding losses: {len(messages)} packets{of_host}{first}"
     return "; preceding losses: " + listed([f"{message.name} (frame {message.frame})" for message in messages])
 
 

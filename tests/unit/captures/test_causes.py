@@ -93,6 +93,29 @@ def test_a_handshake_is_a_round_trip_before_the_data():
     assert (cause.what, cause.phase, cause.count, cause.total_ns) == ("round trips", "opening", 2, 500 * MS)
 
 
+def test_a_way_in_two_phases_is_one_way_of_the_phase_with_most_of_it():
+    hello, welcome = rung("sender", 0, "of the sender", size=100), answer(250.8)
+    early = rung("sender", 490, "new data", data=0)  # while the welcome is on its way
+    data = [rung("sender", 501.6 + 8 * number, "new data", data=1000 * number + 1000) for number in range(20)]
+
+    path = explained([hello, welcome, early, *data, answer(501.6 + 160 + 250)])
+
+    assert {part.phase for part in path.parts if part.packet == 1 and part.kind == "propagation"} == {
+        "opening",
+        "transfer",
+    }
+    assert [(each.phase, each.count) for each in causes(path) if each.what == "round trips"] == [("opening", 2)]
+
+
+def test_no_loss_is_the_reason_for_a_pause_that_is_shorter_than_an_answer_takes():
+    lost = rung("receiver", 60, "of the receiver", lost=True, size=100)
+    paced = [rung("sender", 20 * number, "new data", data=1000 * number) for number in range(20)]
+
+    (cause,) = causes(explained([*paced, lost, answer(19 * 20 + 258)]))
+
+    assert (cause.what, cause.count, cause.lost) == ("waiting", 19, ())
+
+
 def test_without_a_known_rate_the_pace_of_the_sender_is_a_cause_too():
     again = rung("sender", 410 + 250.8, "data again", data=0)
     path = explained([*file_of(20, lost=[0]), answer(410), again, answer(410 + 250.8 + 258)], Clues())

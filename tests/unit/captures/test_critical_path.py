@@ -293,6 +293,27 @@ def test_a_message_without_a_period_waits_for_the_packet_that_left_last():
     assert waited_ms(periodic(1000, last_ms=2180)) == [("FLUSH", 992), ("PROBE", 792), ("FLUSH", 292)]
 
 
+def answered(answers_ms: list[float]) -> CriticalPath:
+    """A file, then four flushes a period of 1 s apart, each after a timer that was set when the last packet of the
+    other host had arrived, or at the flush before it; packets of the receiver arrive at some times."""
+    flushes = [replace_name(rung("sender", 80 + 1000 * number, "of the sender"), "FLUSH") for number in range(4)]
+    answers = [rung("receiver", each_ms - 250.8, "of the receiver", size=100) for each_ms in answers_ms]
+    sent_ms = [each.left_ns / MS for each in flushes]
+    timers = []
+    for before_ms, after_ms in pairwise(sent_ms):
+        set_ms = max([before_ms, *(each for each in answers_ms if before_ms < each < after_ms)])
+        timers.append(TimedWait("sender", "program", "timerfd", int(set_ms * MS), int((after_ms - set_ms) * MS)))
+    return explained([*file_of(10), *flushes, *answers], replace(KNOWN, waits=timers))
+
+
+def test_an_arrival_that_does_not_change_a_period_is_not_what_the_next_packet_waited_for():
+    assert waited_ms(answered([600])) == [("FLUSH", 992)] * 3
+
+
+def test_a_packet_waits_from_the_arrival_on_if_one_arrived_in_each_period():
+    assert ("FLUSH", 992) not in waited_ms(answered([600, 1600, 2600]))
+
+
 def test_a_wait_of_many_equal_ones_is_polling():
     polls = [TimedWait("sender", "program", "nanosleep", (80 + number) * MS, MS) for number in range(3000)]
 

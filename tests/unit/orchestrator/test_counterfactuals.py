@@ -30,6 +30,7 @@ from owlt.orchestrator.checks.costs import (
     first_changes,
     greedy_order,
     interactions,
+    is_indirect,
     is_larger_than_needed,
     least_of,
     needed_of,
@@ -56,7 +57,7 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.results.waits import TimedWait
 from tests.unit.captures.making import SESSION
-from tests.unit.captures.test_critical_path import file_of, rung
+from tests.unit.captures.test_critical_path import explained, file_of, rung
 
 LINK = LinkSpec(delay_ns=250_000_000, rate_bps=1_000_000, queue_bytes=30_000)
 CHANNEL = ChannelSpec(forward=LINK, reverse=LINK)
@@ -320,11 +321,50 @@ def test_as_many_waits_may_remain_as_were_not_to_be_skipped() -> None:
     rungs.append(rung("sender", second.end_ns / 1e6, "of the sender"))
     base = base_of(rungs, waits=[first, second])
 
-    def problem(*waits: TimedWait) -> str:
-        return effect_in(base, (SKIPPED,), Aim({}), rungs, case_with(waits)).problem
+    def left(aim: Aim, *waits: TimedWait) -> tuple[TimedWait, ...]:
+        return effect_in(base, (SKIPPED,), aim, rungs, case_with(waits)).waits
 
-    assert problem(second) == ""
-    assert "was not skipped" in problem(first, second)
+    skipped = Aim({}, (Skip("sender", first.begin_ns - LAUNCHED_NS),))
+    assert left(skipped, second) == ()
+    assert left(skipped, first, second) == (first,)
+    assert left(Aim({}), second) == (second,)  # without a skip, nothing has ended at once
+
+
+def test_of_equal_waits_the_one_at_the_time_of_the_skipped_one_was_not_skipped() -> None:
+    rungs, first = waiting(300_000_000)
+    second = replace(first, begin_ns=first.end_ns + 1_000_000)
+    rungs.append(rung("sender", second.end_ns / 1e6, "of the sender"))
+    base = base_of(rungs, waits=[first, second])
+    change = replace(SKIPPED, waits=(second,))
+
+    assert effect_in(base, (change,), Aim({}), rungs, case_with([first, second])).waits == (second,)
+
+
+def test_few_waits_of_a_cause_are_also_skipped_one_by_one() -> None:
+    def texts(count: int) -> list[str]:
+        waits = [TimedWait("receiver", "program", "poll", number * LATE_NS, LATE_NS) for number in range(count)]
+        parts = tuple(Part(wait.begin_ns, wait.end_ns, "timer", "receiver", 2, timer=wait) for wait in waits)
+        found = changes_of(base_of(file_of(4)), [Cause("timer", "receiver", "closing", "ACK", count, 1, parts)])
+        return [change.text for change in found if change.kind == "timer"]
+
+    assert texts(2) == [
+        "without 2 timers of 1 s at the receiver before ACK",
+        "without the first of 2 timers of 1 s at the receiver before ACK",
+        "without the second of 2 timers of 1 s at the receiver before ACK",
+    ]
+    assert len(texts(4)) == 1
+
+
+def test_a_change_that_saves_more_than_it_can_by_itself_is_indirect() -> None:
+    path = explained([*file_of(4), rung("receiver", 282, "of the receiver", size=100)])
+    halved = Change("delay", "", direction="forward")
+
+    def indirect(change: Change, cost_s: float) -> bool:
+        return is_indirect(replace(removed(cost_s), changes=(change,)), path, 500_000_000)
+
+    assert [indirect(SKIPPED, cost_s) for cost_s in (1.49, 1.51)] == [False, True]
+    assert [indirect(halved, cost_s) for cost_s in (0.24, 0.26)] == [False, True]
+    assert not indirect(Change("rate", "", direction="forward"), 9)
 
 
 def test_of_several_waits_that_remain_the_one_as_long_as_the_skipped_one_was_not_skipped() -> None:

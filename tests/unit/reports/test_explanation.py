@@ -47,7 +47,7 @@ def test_a_timer_that_is_shorter_than_the_wait_only_ended_it():
         return cause_text(cause, path)
 
     assert "waited 2.992 s for a timer of 3.000 s" in text_of(3000)
-    assert "waited 2.992 s until the end of a timer of 10 ms" in text_of(10)
+    assert "waited 2.992 s until the end of a timer last set for 10 ms" in text_of(10)
 
 
 def test_the_headline_has_the_session_the_delivery_and_the_least_time():
@@ -113,7 +113,7 @@ def test_waits_of_different_lengths_are_described_by_the_shortest_and_the_longes
     assert text == "the sender was idle for 12 ms to 22 ms 2 times (34 ms in total), then sent new data"
 
 
-def test_round_trips_of_the_transfer_state_the_mean_of_the_data_per_round_trip():
+def test_round_trips_of_the_transfer_state_the_mean_of_the_data_of_a_flight():
     sent = [
         rung("sender", 516.8 * number + left_ms, "new data", data=1000 * (2 * number + left_ms // 8))
         for number in range(4)
@@ -125,7 +125,7 @@ def test_round_trips_of_the_transfer_state_the_mean_of_the_data_per_round_trip()
     (text,) = [cause_text(cause, path) for cause in causes(path) if cause.what == "round trips"]
 
     assert text.startswith("3 round trips took 1.5 s during") or text.startswith("3 round trips took 1.500 s during")
-    assert text.endswith("; 2.67 kB of new data per round trip")
+    assert text.endswith("; 2 kB of new data per flight")
 
 
 def test_a_cause_that_one_of_two_runs_does_not_have_is_none_there():
