@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +14,7 @@ from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.results.record import read_record
 from owlt.results.recorded_runs import run_directory
+from tests.conftest import require_command
 from tests.system.fault_trials import PLANTED, merged, owlt, perform, with_defect
 
 pytestmark = pytest.mark.usefixtures("guest_kernel")
@@ -102,3 +104,48 @@ def test_a_suite_names_what_is_passed_failed_inconclusive_and_not_applicable(tmp
     }
     assert [junit.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "1"]
     assert "after the launch: cfdp.metadata #1: #1 dropped" in (page / "index.html").read_text()
+
+
+def key_phases(run: Path, host: str) -> list[tuple[str, int, int]]:
+    """The short-header packets in a host's capture, decrypted by tshark: source, packet number and key phase."""
+    keys = f"tls.keylog_file:{run / 'receiver.out'}"
+    fields = [word for name in ("ip.src", "quic.packet_number", "quic.key_phase") for word in ("-e", name)]
+    command = [require_command("tshark"), "-r", str(run / f"{host}.pcap"), "-o", keys, "-Y", "quic.short"]
+    done = subprocess.run([*command, "-T", "fields", *fields], capture_output=True, text=True, check=True)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return [(source, int(number), int(phase)) for source, number, phase in rows if number.isdecimal()]
+
+
+def test_the_tests_of_a_key_update_hit_the_packets_that_they_name(tmp_path: Path) -> None:
+    require_command("gtlsclient")
+    suite, ngtcp2 = find_suite("", "QUIC"), find_implementation("ngtcp2")
+    cases = {name: case for name, case in suite.cases.items() if name.startswith("key-update")} | {
+        "no-fault": suite.cases["no-fault"]
+    }
+    plans = {}
+    for name, case in cases.items():
+        variant = in_case(ngtcp2, case)
+        assert variant is not None
+        renamed = variant.model_copy(update={"name": name})
+        plans[name] = plan_of_cases("keys", renamed, PLAIN_CHANNEL, suite.file_size, {name: case.faults})
+    perform(merged(list(plans.values())), tmp_path / "results")
+    runs = {name: run_directory(tmp_path / "results", plan.runs[0].run_id) for name, plan in plans.items()}
+    assert {name: finding_of(name, cases[name], read_record(run), run).verdict for name, run in runs.items()} == (
+        dict.fromkeys(cases, "passed")
+    )
+
+    def lost(name: str, source: str, target: str) -> set[tuple[int, int]]:
+        sent, arrived = key_phases(runs[name], source), key_phases(runs[name], target)
+        return {each[1:] for each in set(sent) - set(arrived)}
+
+    def arrived_phases(name: str, target: str, source: str) -> list[int]:
+        return [phase for address, _, phase in key_phases(runs[name], target) if address == source]
+
+    sender, receiver = "10.77.0.1", "10.77.0.2"
+    assert {phase for _, _, phase in key_phases(runs["no-fault"], "receiver")} == {0}
+    assert {phase for _, phase in lost("key-update-reverse-lost", "receiver", "sender")} == {1}
+    assert {phase for _, phase in lost("key-update-forward-lost", "sender", "receiver")} == {1}
+    assert arrived_phases("key-update", "receiver", sender) == sorted(arrived_phases("key-update", "receiver", sender))
+    late = arrived_phases("key-update-overtaken", "receiver", sender)
+    assert late != sorted(late)
+    assert 1 in arrived_phases("key-update", "sender", receiver)
