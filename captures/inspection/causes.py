@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
-from owlt.captures.frames.session import Host
+from owlt.captures.frames.session import HOSTS, Host
 from owlt.captures.inspection.critical_path import PHASES, WAITS, WAYS, CriticalPath, Part, Phase, is_lost
 
 What = Literal["timer", "waiting", "round trips", "queueing", "serialization", "processing"]
@@ -24,7 +24,7 @@ an answer from the other host takes longer. All of them before messages of one n
 LEAST_SHARE = 0.005
 """The share of the session that a cause takes at least, to be one."""
 _REST = 0.01
-"""What the transmission of new data leaves of a way, as a share of the longest one, is no way of its own."""
+"""A way is not counted if the transmission of new data leaves at most this share of the longest way of its host."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def _round_trips(path: CriticalPath) -> Iterable[Cause]:
 
 
 class _Way(NamedTuple):
-    """The way of a packet through the channel: several parts, if new data were transmitted or a phase ended meanwhile.
-    Its phase is the one with most of it."""
+    """A packet's way through the channel. It has several parts if new data were transmitted or a phase ended meanwhile;
+    its phase is the one with the largest part of it."""
 
     host: Host
     phase: Phase
@@ -155,9 +155,11 @@ def _ways(path: CriticalPath) -> Iterable[_Way]:
     for part in path.parts:
         if part.kind in WAYS:
             parts_of.setdefault(part.packet, []).append(part)
-    longest_ns = max(map(_length_ns, parts_of.values()), default=0)
+    longest_ns = dict.fromkeys(HOSTS, 0)
     for parts in parts_of.values():
-        if _length_ns(parts) > _REST * longest_ns:
+        longest_ns[parts[0].host] = max(longest_ns[parts[0].host], _length_ns(parts))
+    for parts in parts_of.values():
+        if _length_ns(parts) > _REST * longest_ns[parts[0].host]:
             phase = max(PHASES, key=lambda phase: _length_ns([part for part in parts if part.phase == phase]))
             yield _Way(parts[0].host, phase, tuple(parts))
 

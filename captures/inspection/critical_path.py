@@ -76,6 +76,7 @@ NOT_TRANSMITTED = ("queue", "mtu")
 
 
 _NATURE = attrgetter("kind", "host", "phase")
+"""What parts have in common that can be merged."""
 
 
 class Part(NamedTuple):
@@ -350,7 +351,8 @@ class _Host:
         """The packet of the same name one period earlier, if such packets leave periodically and it left after a time:
         then packets of other names in between are not the reason for the next one.
 
-        `is_undisturbed`: nothing arrived in the period next to it, so what arrived in this one is not the reason.
+        `is_undisturbed`: also require that nothing arrived in the neighbouring period; then an arrival in this one is
+        not the reason either.
         """
         alike = self._departures_by_name[self._rungs[packet].message.name]
         place = bisect_left(alike, packet)

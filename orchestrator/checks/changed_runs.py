@@ -39,7 +39,7 @@ from owlt.orchestrator.checks.counterfactuals import (
     ended_waits,
     packets_on_link,
     removed_by,
-    rounded,
+    rounded_wait_ns,
 )
 from owlt.orchestrator.checks.fault_cases import Hit, Place, aimed_at
 from owlt.orchestrator.errors import OwltError
@@ -89,7 +89,7 @@ class Effect:
             [
                 *(f"the packet {loss.text} was lost in this run too" for loss in self.losses[:1]),
                 *(
-                    f"a wait of {format_delay(rounded(wait.length_ns))} at the {wait.host} "
+                    f"a wait of {format_delay(rounded_wait_ns(wait.length_ns))} at the {wait.host} "
                     f"({wait.kind} in {wait.process}) was not skipped"
                     for wait in self.waits[:1]
                 ),
@@ -187,14 +187,16 @@ def _waits_left(
     """The waits of a run that should have been skipped.
 
     Of the waits for the same timers before the same messages, these are as many as the run has more than the recorded
-    run has without the waits to skip; if no wait of the host was skipped, at least as many as are to be skipped.
+    run has without all waits to skip; if no wait of that host was skipped in the run, they are at least as many as
+    should be skipped.
     """
     left: dict[TimedWait, None] = {}
+    to_skip = {wait for change in changes for wait in change.waits}
     for change in changes:
         recorded = _for_timers_of(change, base.ended)
         found = _for_timers_of(change, ended)
         skipped = set(change.waits)
-        most = max(len(found) - max(len(recorded) - len(skipped), 0), 0)
+        most = max(len(found) - len(set(recorded) - to_skip), 0)
         if {wait.host for wait in skipped}.isdisjoint(skip.host for skip in aim.skips):
             most = max(most, len(skipped))
         left |= dict.fromkeys(_most_alike(found, skipped, launched_ns - base.launched_ns)[:most])
@@ -202,8 +204,8 @@ def _waits_left(
 
 
 def _most_alike(found: Iterable[TimedWait], skipped: Iterable[TimedWait], later_ns: int) -> list[TimedWait]:
-    """Waits in the order of how far their lengths are from that of a wait to skip; of one length, in the order of the
-    distance in time, if the launch was so much later than that of the recorded run."""
+    """Waits in order of their difference in length from the nearest wait to skip; waits of one length are in order of
+    their distance in time. `later_ns`: how much later the run was launched than the recorded one."""
 
     def distance_ns(wait: TimedWait, other: TimedWait) -> tuple[int, int]:
         is_alike = is_one_length((wait.length_ns, other.length_ns))

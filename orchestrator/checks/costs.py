@@ -70,8 +70,8 @@ class Counterfactual:
     was not delivered. `displaced` is the number of losses that did not hit the same packets as in the recorded run,
     although these packets were sent. `run` is its directory. `problem` says which change had no effect, so that the
     costs are not those of the changes; "" if all had an effect. `needed` is None unless several losses are removed.
-    `is_indirect`: it saves more than the skipped waits and a round trip, or more than all propagation of the direction
-    whose delay is halved, so other things changed too, such as a congestion window or a later timer.
+    `is_indirect`: the saving is larger than the skipped waits plus a round trip, or than all propagation in the
+    direction whose delay is halved; so something else also changed, such as a congestion window or a later timer.
     """
 
     changes: Changes
@@ -182,11 +182,11 @@ def costs(directory: Path, path: CriticalPath, causes: Sequence[Cause], perform:
 
 
 def is_indirect(found: Counterfactual, path: CriticalPath, rtt_ns: int) -> bool:
-    """Whether a change of timers or of a delay saves more time than the waits and a round trip, or than all propagation
-    in its direction, on the critical path of the recorded run."""
-    (change,) = found.changes[:1] if len(found.changes) == 1 else (None,)
-    if change is None or change.kind not in ("timer", "delay"):
+    """Whether a change of timers saves more time than its waits plus a round trip, or one of a delay more than all
+    propagation in its direction on the critical path of the recorded run."""
+    if found.problem or len(found.changes) != 1 or found.changes[0].kind not in ("timer", "delay"):
         return False
+    (change,) = found.changes
     direct_ns = sum(wait.length_ns for wait in change.waits) + rtt_ns
     if change.direction is not None:
         host = HOST_OF[change.direction]
@@ -383,15 +383,16 @@ def conclusive(found: Sequence[Counterfactual], base: Times) -> list[Counterfact
 
 def greedy_order(found: Sequence[Counterfactual], harmless_s: float) -> Changes:
     """The changes in the order in which they are combined: those that remove losses, skip waits or change advertised
-    values, the largest cost first; of about equal costs, the change with the fewest losses first."""
+    values, the largest cost first; of about equal costs, the change with the fewest losses or waits first."""
     costly = [each for each in found if each.is_of_transfer and each.cost_s > harmless_s]
     costly = [each for each in costly if not _is_sum(each, costly)]
     costly.sort(key=lambda each: (-round(each.cost_s / harmless_s) if harmless_s else -each.cost_s, _rank(each)))
     chosen: Changes = ()
+    covered: set[Part] = set()
     for each in costly:
-        (change,) = each.changes
-        if not change.losses or not set(removed_by(chosen)).issuperset(change.losses):
-            chosen = (*chosen, change)
+        parts = _parts(each)
+        if not parts <= covered:
+            chosen, covered = (*chosen, *each.changes), covered | parts
     return chosen[:MOST_LEAST]
 
 
@@ -416,18 +417,32 @@ def first_changes(order: Changes) -> list[Changes]:
 
 def is_larger_than_needed(each: Counterfactual, others: Sequence[Counterfactual]) -> bool:
     """Whether fewer of its losses, or of its waits, cost nearly as much."""
+    parts = _parts(each)
+    return any(_parts(other) < parts and other.cost_s >= EXPLAINED * each.cost_s for other in others if other.changes)
 
-    def parts(found: Counterfactual) -> set[Loss | TimedWait]:
-        return {*found.losses, *(wait for change in found.changes for wait in change.waits)}
 
-    return any(
-        parts(other) and parts(other) < parts(each) and other.cost_s >= EXPLAINED * each.cost_s for other in others
+def is_part_of_larger(each: Counterfactual, others: Sequence[Counterfactual]) -> bool:
+    """Whether it skips some of the waits of another change that saves more and needs all of them."""
+    waits = {wait for change in each.changes for wait in change.waits}
+    return bool(waits) and any(
+        waits < _parts(other) and other.cost_s > each.cost_s and not is_larger_than_needed(other, others)
+        for other in others
     )
 
 
+Part = Loss | TimedWait | Change
+"""A part of some changes: a loss that is removed, a wait that is skipped, or another change."""
+
+
+def _parts(each: Counterfactual) -> set[Part]:
+    waits = (wait for change in each.changes for wait in change.waits)
+    return {*each.losses, *waits, *(change for change in each.changes if not change.losses and not change.waits)}
+
+
 def _rank(each: Counterfactual) -> tuple[bool, int]:
-    """The rank among changes of equal costs: a loss before the timer that waits for it, few losses before many."""
-    return not each.losses, len(each.losses)
+    """The rank among changes of equal costs: a loss before the timer that waits for it, few losses or waits before
+    many."""
+    return not each.losses, len(_parts(each))
 
 
 def _is_sum(whole: Counterfactual, others: Sequence[Counterfactual]) -> bool:

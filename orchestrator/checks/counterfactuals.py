@@ -306,9 +306,9 @@ def _without_text(losses: Sequence[Loss], of: int) -> str:
 
 def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
     for cause in causes:
-        waits = tuple(dict.fromkeys(part.timer for part in cause.parts if part.timer))
+        waits = tuple(sorted({part.timer for part in cause.parts if part.timer}, key=lambda wait: wait.begin_ns))
         if cause.what == "timer" and _is_for_one_timer(cause, waits) and len(waits) <= MOST_WAITS:
-            which = f"of {format_delay(rounded(waits[0].length_ns))} at the {cause.host} before {cause.message}"
+            which = f"of {format_delay(rounded_wait_ns(waits[0].length_ns))} at the {cause.host} before {cause.message}"
             whole = f"{len(waits)} timers" if len(waits) > 1 else "the timer"
             yield Change("timer", f"without {whole} {which}", waits=waits, message=cause.message)
             for number, wait in enumerate(waits if 1 < len(waits) <= FEW_TIMERS else ()):
@@ -316,7 +316,7 @@ def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
                 yield Change("timer", one, waits=(wait,), message=cause.message)
 
 
-def rounded(length_ns: int) -> int:
+def rounded_wait_ns(length_ns: int) -> int:
     """The length of a wait with the digits that are printed."""
     return round(length_ns, DIGITS - len(str(length_ns)))
 

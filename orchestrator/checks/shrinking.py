@@ -43,8 +43,8 @@ OF_LOSSES = ("packet_error_rate", "bit_error_rate", "pattern", "coding", "loss")
 """The fields of a link that lose or damage packets."""
 _RANDOM = (*OF_LOSSES, "jitter", "reordering", "duplication_rate")
 """The fields of a link with random or listed effects."""
-UDP_HEADER_BYTES = 8
-MOST_COMPARED_BYTES = 80
+_UDP_HEADER_BYTES = 8
+_MOST_COMPARED_BYTES = 80
 """Of a UDP datagram: the headers of a protocol, and the beginning of the data."""
 
 
@@ -196,7 +196,7 @@ def _pieces(losses: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
     return [losses[begin:end] for begin, end in pairwise(bounds)]
 
 
-def by_message(run: Path, losses: Hits, protocol: str) -> Hits:
+def addressed_by_message(run: Path, losses: Hits, protocol: str) -> Hits:
     """The losses of a run by their messages: the n-th packet of its class, and of those that carry the same part of the
     file the n-th of them. By number where there is no class for a packet, or a channel cannot have so many classes.
 
@@ -247,7 +247,7 @@ def place_by_content(alone: Place, datagrams: Sequence[bytes], meaning: str) -> 
     own = datagrams[alone.number - 1]
     same = [number for number, each in enumerate(datagrams, start=1) if _content(each) == _content(own)]
     alike = [each for each in datagrams if each[4:6] == own[4:6]]
-    for end in range(UDP_HEADER_BYTES + 1, min(len(own), MOST_COMPARED_BYTES) + 1):
+    for end in range(_UDP_HEADER_BYTES + 1, min(len(own), _MOST_COMPARED_BYTES) + 1):
         alike = [each for each in alike if each[end - 1 : end] == own[end - 1 : end]]
         if len(alike) == len(same):
             packet = " and ".join([_equal(own, 4, 2), *_beginning(own, end)])
@@ -257,7 +257,7 @@ def place_by_content(alone: Place, datagrams: Sequence[bytes], meaning: str) -> 
 
 def _beginning(datagram: bytes, end: int) -> list[str]:
     """The expressions of pcap-filter(7) for the content of a datagram up to `end`; they compare 4, 2 or 1 octets."""
-    expressions, at = [], UDP_HEADER_BYTES
+    expressions, at = [], _UDP_HEADER_BYTES
     while at < end:
         length = next(length for length in (4, 2, 1) if at + length <= end)
         expressions.append(_equal(datagram, at, length))
@@ -271,7 +271,7 @@ def _equal(datagram: bytes, at: int, length: int) -> str:
 
 def _content(datagram: bytes) -> tuple[bytes, bytes]:
     """The length of a UDP datagram, and what it carries."""
-    return datagram[4:6], datagram[UDP_HEADER_BYTES:]
+    return datagram[4:6], datagram[_UDP_HEADER_BYTES:]
 
 
 def _datagram(frame: bytes) -> bytes:

@@ -55,7 +55,7 @@ class _Transfer(OneTransfer):
 
 
 @dataclass(frozen=True)
-class Judging:
+class JudgementOptions:
     """How a version is judged."""
 
     measure: Annotated[
@@ -102,7 +102,7 @@ def bisect(
     bad: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Search the installed versions of NAME up to this one.")
     ] = None,
-    judging: Judging,
+    judging: JudgementOptions,
     transfer: _Transfer,
     as_json: Json = False,
 ) -> None:

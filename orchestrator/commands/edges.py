@@ -47,7 +47,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Interrupting:
+class InterruptionOptions:
     """How the transfer is interrupted."""
 
     gap: Annotated[
@@ -109,7 +109,7 @@ class Interrupting:
 def edges(
     name: Implementation,
     *,
-    interrupting: Interrupting,
+    interrupting: InterruptionOptions,
     transfer: OneTransfer,
     resume: Annotated[bool, typer.Option(help="Continue an interrupted command in its results directory.")] = False,
     guests: Guests = None,
@@ -135,7 +135,7 @@ def edges(
     results = real_root(EDGES) / implementation.name if resume else empty_directory(EDGES, implementation.name)
     again = shlex.join(["owlt", "edges", name, *interrupting.words, *transfer.words, "--resume"])
     with case_runs(printer, again, guests) as perform:
-        repeated = _Repeated(implementation, size_bytes, announce, results, perform)
+        repeated = _InterruptedTransfer(implementation, size_bytes, announce, results, perform)
         base = repeated.over("0", {"none": link}, {})["none"]
         _require_delivered(base)
         found = phases_of(base)[1 if announce else 0 :]  # before the first packet, the programs are still starting
@@ -158,7 +158,7 @@ def edges(
 
 
 @dataclass(frozen=True)
-class _Repeated:
+class _InterruptedTransfer:
     """The transfer that is interrupted, and what performs its runs."""
 
     implementation: contract.Implementation
@@ -194,15 +194,15 @@ def _link(channel: str | None, may_have_timeline: bool) -> ChannelSpec:
     return link
 
 
-def _cases(found: Sequence[Phase], interrupting: Interrupting, gaps_ns: Sequence[int]) -> dict[str, Interruption]:
+def _cases(found: Sequence[Phase], options: InterruptionOptions, gaps_ns: Sequence[int]) -> dict[str, Interruption]:
     """The interruptions of a transfer with these phases, by the name of their case."""
     from owlt.orchestrator.checks.edges import Interruption, at_most
 
     interruptions = [
-        Interruption(phase, gap_ns, how, interrupting.restart)
-        for how in interrupting.modes
+        Interruption(phase, gap_ns, how, options.restart)
+        for how in options.modes
         for gap_ns in gaps_ns
-        for phase in at_most(found, interrupting.phases or len(found))
+        for phase in at_most(found, options.phases or len(found))
     ]
     if len(interruptions) > MOST_RUNS:
         fix = "use a smaller file, fewer gaps, or --phases"

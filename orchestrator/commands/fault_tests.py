@@ -13,12 +13,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import (
-    ChangedParameters,
-    complete_channel,
-    option_words,
-    parsed,
-)
+from owlt.orchestrator.commands.usage import ChangedParameters, complete_channel, option_words, parsed
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.errors import OwltError
 

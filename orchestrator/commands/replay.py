@@ -1,5 +1,5 @@
-"""`owlt capsule` writes a recorded run into one file; `owlt replay` performs the run or the run of a capsule again, and
-compares the packets with the captures."""
+"""`owlt capsule` writes a recorded run into one file; `owlt replay` performs a recorded run, or the run in a capsule,
+again and compares the packets."""
 
 from __future__ import annotations
 

@@ -52,7 +52,6 @@ def shrink(
     from owlt.orchestrator.checks import shrinking
     from owlt.orchestrator.checks.fault_cases import ladder_lines
     from owlt.orchestrator.checks.proof import UNDECIDED
-    from owlt.orchestrator.checks.shrinking import by_message
     from owlt.orchestrator.planning.plan import channel_of, read_plan
     from owlt.results.plain_files import real_root
     from owlt.results.record import Outcome, read_record
@@ -103,7 +102,7 @@ def shrink(
             raise typer.Exit(1)
         left = shrinking.result_of(shrinking.shrink(losses), has_effect)
         if len(left) > 1:
-            of_messages = by_message(tried[left].run, left, implementation.protocol)
+            of_messages = shrinking.addressed_by_message(tried[left].run, left, implementation.protocol)
             fewer = shrinking.result_of(shrinking.shrink_by_message(of_messages), has_effect)
             left = min(left, fewer, key=len)
     trial = tried[left]

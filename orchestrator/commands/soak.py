@@ -41,7 +41,7 @@ SHARE_BEFORE_WRAP = 0.75
 
 
 @dataclass(frozen=True)
-class Times:
+class LifeOptions:
     """The times of a life."""
 
     duration: Annotated[str, typer.Option("--for", metavar="DURATION", help="Virtual time of the life.")] = "30 days"
@@ -61,7 +61,7 @@ class Times:
         return ["--for", self.duration, "--every", self.every, *option_words("--start", self.start)]
 
     def life(self, before_wrap_ns: int) -> LifePlan:
-        """When the transfers of the life start, one of them so long before each wrap. Raises OwltError."""
+        """The start times of the transfers, with one transfer `before_wrap_ns` before each wrap. Raises OwltError."""
         from owlt.orchestrator.checks.soaking import plan_life
 
         times_ns = parsed("--for", self.duration, _parse_long_ns), parsed("--every", self.every, _parse_long_ns)
@@ -85,7 +85,7 @@ class _Transfer(OneTransfer):
 def soak(
     name: Implementation,
     *,
-    times: Times,
+    times: LifeOptions,
     transfer: _Transfer,
     restart: Annotated[
         bool, typer.Option("--restart", help="Start both programs for each transfer, even if one could serve several.")

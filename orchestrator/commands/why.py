@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 MOST_CAUSES = 3
 PERFORMED = Path("results", "why")
 _NEEDED: Mapping[str | None, str] = {
-    "all": "; all of them are needed for this",
+    "all": "; all of them have to be removed for this",
     "some": "; removing some of them saves as much",
     "unknown": "; known only for all of them together",
 }
 """Which losses of a set have to be removed to save this time, in words, by `Counterfactual.needed`."""
-INDIRECT = "; an indirect effect: other things changed too, such as a congestion window or a later timer"
+_INDIRECT = "; partly indirect: something else also changed, such as the congestion window or a later timer"
 
 
 def why(
@@ -151,7 +151,7 @@ def _costs(
 
 def _cost_lines(costs: Costs, every: bool) -> Iterator[str]:
     """What each change saves, and the smallest set of changes that explains the additional time."""
-    from owlt.orchestrator.checks.costs import conclusive, is_larger_than_needed
+    from owlt.orchestrator.checks.costs import conclusive, is_larger_than_needed, is_part_of_larger
 
     if costs.problem:
         yield f"the costs of the causes are not available: {costs.problem}"
@@ -159,7 +159,9 @@ def _cost_lines(costs: Costs, every: bool) -> Iterator[str]:
     assert costs.base is not None
     of_one = [each for each in costs.counterfactuals if len(each.changes) == 1]
     saving = [each for each in conclusive(of_one, costs.base) if each.cost_s > 0]
-    single = [each for each in saving if every or not is_larger_than_needed(each, saving)]
+    single = [
+        each for each in saving if every or not (is_larger_than_needed(each, saving) or is_part_of_larger(each, saving))
+    ]
     shown = single if every else single[:MOST_CAUSES]
     yield f"session time with one change each ({costs.runs} runs):" if shown else "no change reduces the session time"
     yield from (f"  {_cost_text(each, costs.base)}" for each in shown)
@@ -184,7 +186,7 @@ def _cost_text(each: Counterfactual, base: Times) -> str:
     times = f"{each.times.session_s:.3f} s instead of {base.session_s:.3f} s"
     if abs(base.session_s - each.times.session_s - each.cost_s) > SAME_S:
         times = f"{each.times.ended_s:.3f} s instead of {base.ended_s:.3f} s from the launch"
-    how = _NEEDED.get(each.needed, "") + (INDIRECT if each.is_indirect else "")
+    how = _NEEDED.get(each.needed, "") + (_INDIRECT if each.is_indirect else "")
     return f"{each.text}: {times}, {each.cost_s:.3f} s saved{how}{doubt}"
 
 
@@ -254,15 +256,15 @@ def explain_results(results: Path, as_json: bool) -> None:
     without = account_runs(results)
     loaded = load_due_results(results)
     cells = cells_of(loaded.rows)
-    uses = list(_uses(cells))
+    uses = list(_time_uses(cells))
     if not uses:
-        raise OwltError(_mistake(results, without))
+        raise OwltError(_no_time_account(results, without))
     dimensions = dimensions_of([cell.point for cell in cells])
     sentences = largest_shares(cells, dimensions, loaded.accounts)
     printer = Printer(as_json)
     printer.json(
         {
-            "cells": [cell.point.values | {"implementations": _values(cell)} for cell in cells],
+            "cells": [cell.point.values | {"implementations": _implementations_json(cell)} for cell in cells],
             "sentences": sentences,
             "without_time": without,
         }
@@ -270,7 +272,7 @@ def explain_results(results: Path, as_json: bool) -> None:
     kinds = shown_kinds(use for _, _, use in uses)
     heads = [dimension.head for dimension in dimensions]
     rows = (
-        (name, *(each.text(each.of(cell.point)) for each in dimensions), use.runs, *_times(use, kinds))
+        (name, *(each.text(each.of(cell.point)) for each in dimensions), use.runs, *_time_columns(use, kinds))
         for cell, name, use in uses
     )
     numbers = ("runs", "session", *kinds)
@@ -281,7 +283,7 @@ def explain_results(results: Path, as_json: bool) -> None:
         printer.text(sentence)
 
 
-def _uses(cells: Sequence[Cell]) -> Iterator[tuple[Cell, str, TimeUse]]:
+def _time_uses(cells: Sequence[Cell]) -> Iterator[tuple[Cell, str, TimeUse]]:
     """The time use of each implementation in each cell, if any of its runs has a time account."""
     from owlt.reports.comparison.time_use import time_use
 
@@ -291,7 +293,7 @@ def _uses(cells: Sequence[Cell]) -> Iterator[tuple[Cell, str, TimeUse]]:
                 yield cell, name, use
 
 
-def _times(use: TimeUse, kinds: Sequence[Kind]) -> list[str]:
+def _time_columns(use: TimeUse, kinds: Sequence[Kind]) -> list[str]:
     """The mean time of a session, and of each kind with its share."""
     from owlt.reports.answer.sentences import percent_text
     from owlt.reports.looks import LEAST_PRINTED_SHARE
@@ -301,7 +303,7 @@ def _times(use: TimeUse, kinds: Sequence[Kind]) -> list[str]:
     return [f"{use.mean_s:.3f}", *shown]
 
 
-def _values(cell: Cell) -> list[dict[str, Any]]:
+def _implementations_json(cell: Cell) -> list[dict[str, Any]]:
     return [
         {
             "implementation": name,
@@ -313,10 +315,10 @@ def _values(cell: Cell) -> list[dict[str, Any]]:
             "session_ns": sum(use.sessions_ns),
             "share": {kind: use.share(kind) for kind in use.totals_ns},
         }
-        for _, name, use in _uses([cell])
+        for _, name, use in _time_uses([cell])
     ]
 
 
-def _mistake(results: Path, without: Sequence[str]) -> Mistake:
+def _no_time_account(results: Path, without: Sequence[str]) -> Mistake:
     problem = f"no run has a time account: {'; '.join(without) or 'no file was delivered'}"
     return Mistake(problem, "delivered files and kept captures", where=Place(str(results)))

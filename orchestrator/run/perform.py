@@ -61,7 +61,7 @@ Observe = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class _Underway:
+class _RunInProgress:
     """A run while it is performed: its plan and rig, the place of its files, and what is known so far."""
 
     run: Run
@@ -92,7 +92,7 @@ def perform(
     result, sides = RunResult(), Sides() if life is None else life.sides()
     try:
         with ExitStack() as undo:
-            _phases(_Underway(run, setting, directory, result, sides, undo), observe, life, branching)
+            _phases(_RunInProgress(run, setting, directory, result, sides, undo), observe, life, branching)
         outcome, code, reason = Outcome.COMPLETED, None, ""
         result.suspect += setting.rig.killed_programs.take()
     except Ended as end:
@@ -132,9 +132,9 @@ def _removed_interface(run: Run, setting: Setting) -> str:
     return ""
 
 
-def _phases(underway: _Underway, observe: Observe, life: HostLife | None, branching: Branching | None) -> None:
-    run, setting, directory = underway.run, underway.setting, underway.directory
-    result, sides, undo = underway.result, underway.sides, underway.undo
+def _phases(in_progress: _RunInProgress, observe: Observe, life: HostLife | None, branching: Branching | None) -> None:
+    run, setting, directory = in_progress.run, in_progress.setting, in_progress.directory
+    result, sides, undo = in_progress.result, in_progress.sides, in_progress.undo
     rig, implementation = setting.rig, setting.implementation_of(run)
     observe("stage")
     staged = stage(run, setting, result, sides, undo) if life is None else life.stage(run, setting, result, sides)
@@ -142,7 +142,7 @@ def _phases(underway: _Underway, observe: Observe, life: HostLife | None, branch
         observe("configure")
         apply_channel(run, setting, result)
         observe("capture")
-        instruments = _start_instruments(underway, staged, life is not None)
+        instruments = _start_instruments(in_progress, staged, life is not None)
         observe("launch")
         recorder = rig.wait_recorder if setting.sweep.clock == "exact" and life is None else None
         if recorder is not None:
@@ -152,7 +152,7 @@ def _phases(underway: _Underway, observe: Observe, life: HostLife | None, branch
         _skip_waits(setting.sweep.skipped_waits.get(run.permutation.channel_name, ()), recorder, result.started_at_ns)
         try:
             start_timeline(run, setting)
-            interventions = _interventions(underway, staged)
+            interventions = _interventions(in_progress, staged)
             launch(staged, rig, directory, sides, undo, None if life is None else life.living)
             observe("transfer")
             if branching is not None:
@@ -162,10 +162,10 @@ def _phases(underway: _Underway, observe: Observe, life: HostLife | None, branch
         finally:
             result.ended_at_ns = time.time_ns()
             if branching is not None:
-                run, underway = branching.run, replace(underway, run=branching.run)
+                run, in_progress = branching.run, replace(in_progress, run=branching.run)
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
                 observe("stop")
-                _stop(underway, staged, instruments, clock)
+                _stop(in_progress, staged, instruments, clock)
                 observe("fetch")
                 path = staged.paths["emulator"]
                 checks = [lambda: require_space(rig, path)] if rig.has_machines else []
@@ -180,7 +180,7 @@ def _phases(underway: _Underway, observe: Observe, life: HostLife | None, branch
     except Ended as end:
         for host in (rig.sender.host, rig.receiver.host):
             keep_files(implementation.keep, host, staged.paths[host.role], directory)
-        raise _explained(end, underway, staged) from end
+        raise _explained(end, in_progress, staged) from end
 
 
 def _skip_waits(skipped: Sequence[SkippedWaits], recorder: WaitRecorder | None, launch_ns: int) -> None:
@@ -208,14 +208,14 @@ class _Instruments:
     """The sockets of the hosts before the run."""
 
 
-def _start_instruments(underway: _Underway, staged: Staged, is_one_of_many: bool) -> _Instruments:
+def _start_instruments(in_progress: _RunInProgress, staged: Staged, is_one_of_many: bool) -> _Instruments:
     """Start everything that observes the run, and return when it does. Raises Ended if one does not start.
 
     For one of many runs, TCP is not sampled, and neither refused packets nor sockets are counted: that costs more than
     a short transfer.
     """
-    run, setting, directory = underway.run, underway.setting, underway.directory
-    result, undo = underway.result, underway.undo
+    run, setting, directory = in_progress.run, in_progress.setting, in_progress.directory
+    result, undo = in_progress.result, in_progress.undo
     rig, sweep, paths = setting.rig, setting.sweep, staged.paths
     channel = setting.channel_of(run)
 
@@ -227,7 +227,7 @@ def _start_instruments(underway: _Underway, staged: Staged, is_one_of_many: bool
         captures_and_counters,
         lambda: _begin_conditions(run, setting),
         lambda: start_host_captures(run, rig, sweep, channel, directory, undo),
-        lambda: _start_watch(underway, staged),
+        lambda: _start_watch(in_progress, staged),
         lambda: start_sampling(run, rig, [] if is_one_of_many else result.tcp_ports, paths, directory, undo),
         lambda: {} if is_one_of_many else read_refusals(rig),
         lambda: {} if is_one_of_many else read_sockets(rig),
@@ -245,19 +245,19 @@ def _begin_conditions(run: Run, setting: Setting) -> None:
         require_room(run, setting.rig, conditions.free_bytes(), setting.sweep.host_captures)
 
 
-def _stop(underway: _Underway, staged: Staged, instruments: _Instruments, clock: ClockStep) -> None:
+def _stop(in_progress: _RunInProgress, staged: Staged, instruments: _Instruments, clock: ClockStep) -> None:
     """Stop the programs and, once the channel is empty, what observes them, and enter what was observed."""
-    run, setting, result = underway.run, underway.setting, underway.result
+    run, setting, result = in_progress.run, in_progress.setting, in_progress.result
     rig = setting.rig
 
     def programs_and_instruments() -> None:
         now_open = read_sockets(rig) if instruments.sockets else {}
-        stop_programs(underway.sides)
+        stop_programs(in_progress.sides)
         if now_open:
-            _note_what_is_left(underway, staged, instruments.sockets, now_open)
+            _note_what_is_left(in_progress, staged, instruments.sockets, now_open)
         has_groups = bool(setting.implementation_of(run).session.multicast_groups)
         drain_channel(run, rig, setting.sweep.clock, has_groups)
-        _stop_instruments(underway, instruments)
+        _stop_instruments(in_progress, instruments)
 
     doubts, _ = rig.at_once(
         rig.conditions.doubts if rig.conditions is not None else clock.doubts, programs_and_instruments
@@ -267,21 +267,21 @@ def _stop(underway: _Underway, staged: Staged, instruments: _Instruments, clock:
         result.port_drops = {role: dict(counters) for role, counters in rig.conditions.port_drops().items()}
 
 
-def _interventions(underway: _Underway, staged: Staged) -> Iterable[Intervention]:
+def _interventions(in_progress: _RunInProgress, staged: Staged) -> Iterable[Intervention]:
     """What is done to the sides during the session, in the order of time."""
-    run, setting, sides = underway.run, underway.setting, underway.sides
+    run, setting, sides = in_progress.run, in_progress.setting, in_progress.sides
     planned, channel = setting.sweep.restarts.get(run.permutation.channel_name), setting.channel_of(run)
     restarted: Iterable[Intervention] = ()
     if planned:
-        restarted = restart(planned, staged, setting.rig, underway.directory, sides, underway.undo)
+        restarted = restart(planned, staged, setting.rig, in_progress.directory, sides, in_progress.undo)
     is_announced = setting.sweep.announce_outages and channel.timeline is not None
     announced = announce_outages(channel, sides, time.monotonic()) if is_announced else ()
     return merge(restarted, announced, key=lambda each: each.at_s)
 
 
-def _note_what_is_left(underway: _Underway, staged: Staged, before: Sockets, now_open: Sockets) -> None:
+def _note_what_is_left(in_progress: _RunInProgress, staged: Staged, before: Sockets, now_open: Sockets) -> None:
     """Enter the sockets that the programs had opened before they were stopped, and the files that they left."""
-    rig, sides, since_ns = underway.setting.rig, underway.sides, underway.result.started_at_ns or 0
+    rig, sides, since_ns = in_progress.setting.rig, in_progress.sides, in_progress.result.started_at_ns or 0
     for role in sides.programs:
         sides.open_sockets[role] = opened_since(before[role], now_open[role])
     hosts: dict[Role, Host] = {"sender": rig.sender.host, "receiver": rig.receiver.host}
@@ -296,9 +296,9 @@ def _files_left(role: Role, host: Host, staged: Staged, since_ns: int) -> list[s
     return files_left(host, run_dir, since_ns, known)
 
 
-def _stop_instruments(underway: _Underway, instruments: _Instruments) -> None:
+def _stop_instruments(in_progress: _RunInProgress, instruments: _Instruments) -> None:
     """Stop them, and enter what they observed. The captures stop after the counters were read."""
-    run, setting, directory, result = underway.run, underway.setting, underway.directory, underway.result
+    run, setting, directory, result = in_progress.run, in_progress.setting, in_progress.directory, in_progress.result
     rig = setting.rig
     if instruments.at_hosts and rig.clocks is not None:
         rig.clocks.read()
@@ -319,25 +319,27 @@ def _stop_instruments(underway: _Underway, instruments: _Instruments) -> None:
     rig.at_once(sampling, channel_and_captures, watch)
 
 
-def _start_watch(underway: _Underway, staged: Staged) -> Program:
+def _start_watch(in_progress: _RunInProgress, staged: Staged) -> Program:
     """Watch the received file; for its content too if that ends the run."""
-    run, setting, sha256 = underway.run, underway.setting, underway.result.file_sha256
+    run, setting, sha256 = in_progress.run, in_progress.setting, in_progress.result.file_sha256
     size_bytes = run.permutation.file_size_bytes
     is_end = setting.implementation_of(run).done == "file_delivered"
     content = (sha256, size_bytes) if is_end and sha256 and size_bytes else None
-    return start_watch(setting.rig, staged.received, content, underway.directory, underway.sides.news, underway.undo)
+    return start_watch(
+        setting.rig, staged.received, content, in_progress.directory, in_progress.sides.news, in_progress.undo
+    )
 
 
-def _explained(end: Ended, underway: _Underway, staged: Staged) -> Ended:
+def _explained(end: Ended, in_progress: _RunInProgress, staged: Staged) -> Ended:
     """The end with further reasons: what the receiver had if the run was not over in time, and which run directories
     are full.
 
     If a side gave up, the outcome depends on what the receiver has.
     """
-    rig, more = underway.setting.rig, ""
+    rig, more = in_progress.setting.rig, ""
     if isinstance(end, GaveUp) or end.outcome is Outcome.TIMED_OUT:
-        received = compare_received(underway.run, underway.setting, staged, underway.result)
-        judged = end_of_undelivered(received, underway.sides) if isinstance(end, GaveUp) else None
+        received = compare_received(in_progress.run, in_progress.setting, staged, in_progress.result)
+        judged = end_of_undelivered(received, in_progress.sides) if isinstance(end, GaveUp) else None
         more = f"; {received.text}" if received is not None and judged is None else ""
         end = judged or end
     fault = fault_of_file(rig.receiver.host, staged)

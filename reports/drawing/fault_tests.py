@@ -20,12 +20,12 @@ _ROW_HEIGHT, _REST_HEIGHT = 0.42, 1.6
 _BARS_HEIGHT, _MAP_HEIGHT, _SOAK_HEIGHT = 3.4, 5.6, 6.4
 """Inches."""
 _BAR_WIDTH = 0.8
-_COLORS = (SERIES[0], SERIES[2], SERIES[3])
+_EFFECT_COLORS = (SERIES[0], SERIES[2], SERIES[3])
 _MOST_NAMES = 60
 """Packets whose names are written below the bars; of more, their numbers."""
 _NS_PER_DAY = 86_400e9
 _NS_PER_HOUR = 3600e9
-COLOURS: Mapping[str, str] = {
+STATE_COLORS: Mapping[str, str] = {
     "continued": SERIES[0],
     "restarted": SERIES[1],
     "not ended": SERIES[2],
@@ -55,7 +55,7 @@ def draw_edges(cells: Sequence[Cell], title: str) -> Canvas:
         axes = canvas.subplots()
         for cell in cells:
             place = column[cell.at_s], len(kinds) - 1 - kinds.index(cell.kind)
-            axes.bar(place[0], 0.84, 1, place[1] - 0.42, align="center", color=COLOURS[cell.state], linewidth=0)
+            axes.bar(place[0], 0.84, 1, place[1] - 0.42, align="center", color=STATE_COLORS[cell.state], linewidth=0)
         axes.set_yticks(range(len(kinds)), reversed(kinds))
         shown = (
             [round(number * (len(times_s) - 1) / 7) for number in range(8)]
@@ -68,8 +68,8 @@ def draw_edges(cells: Sequence[Cell], title: str) -> Canvas:
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(left=False)
         axes.set_title(title, loc="left", color=INK)
-        states = [state for state in COLOURS if any(cell.state == state for cell in cells)]
-        handles = [Patch(color=COLOURS[state], label=state) for state in states]
+        states = [state for state in STATE_COLORS if any(cell.state == state for cell in cells)]
+        handles = [Patch(color=STATE_COLORS[state], label=state) for state in states]
         canvas.legend(handles=handles, loc="outside lower left", ncols=len(handles), frameon=False)
         return canvas
 
@@ -112,7 +112,7 @@ def _draw_bars(
         (place,), (number,) = cost.places, cost.effects
         middle = place + (number - (len(effects) - 1) / 2) * width
         height = most if cost.extra_rtts is None else cost.extra_rtts
-        axes.bar(middle, height, width, color=ALARM if cost.extra_rtts is None else _COLORS[number])
+        axes.bar(middle, height, width, color=ALARM if cost.extra_rtts is None else _EFFECT_COLORS[number])
     axes.set_ylabel("later by (round trips)")
     draw_grid(axes)
     axes.set_xlim(-0.7, len(packets) - 0.3)
@@ -120,7 +120,7 @@ def _draw_bars(
         axes.set_xticks(range(len(packets)), packets, rotation=90, fontsize=7)
     axes.set_xlabel(f"the packet that is {_any_of(effects)}, in the order of sending")
     failed = [Patch(color=ALARM, label="not delivered")] if any(cost.extra_rtts is None for cost in costs) else []
-    kinds = [Patch(color=_COLORS[number], label=effect) for number, effect in enumerate(effects)]
+    kinds = [Patch(color=_EFFECT_COLORS[number], label=effect) for number, effect in enumerate(effects)]
     handles = [*(kinds if len(effects) > 1 else []), *failed]
     if handles:
         canvas.legend(handles=handles, loc="outside upper right", ncols=len(handles), frameon=False)
@@ -197,7 +197,7 @@ def _draw_deliveries(axes: Axes, at: Any, transfers: Sequence[Mapping[str, Any]]
         axes.legend(frameon=False)
     axes.set_ylabel("time to delivery (s)")
     axes.set_ylim(bottom=0)
-    _plain(axes)
+    draw_grid(axes)
 
 
 def _draw_left(axes: Axes, at: Any, transfers: Sequence[Mapping[str, Any]]) -> None:
@@ -212,8 +212,4 @@ def _draw_left(axes: Axes, at: Any, transfers: Sequence[Mapping[str, Any]]) -> N
     axes.set_ylabel("left after the transfer (MB)")
     axes.set_ylim(bottom=0)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize=8)
-    _plain(axes)
-
-
-def _plain(axes: Axes) -> None:
     draw_grid(axes)

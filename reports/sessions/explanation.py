@@ -15,7 +15,7 @@ from owlt.reports.looks import LEAST_PRINTED_SHARE, TIME_TITLES
 from owlt.reports.units import listed
 
 _SEVERAL_WAYS = 4
-"""For fewer ways through the channel in the transfer, no mean of the data per round trip is printed."""
+"""For fewer ways through the channel in the transfer, the mean of the data per flight is not printed."""
 MOST_NAMES = 4
 """The most names of messages in a sentence."""
 _BEYOND = 1.1
@@ -80,7 +80,7 @@ def _wait_text(cause: Cause, path: CriticalPath) -> str:
         what += f" for timers ({timer.kind} in {timer.process})"
     elif timer is not None:
         is_longer = cause.total_ns > _BEYOND * cause.count * timer.length_ns
-        what += " until the end of a timer last set for" if is_longer else " for a timer of"
+        what += " until the expiry of a timer last set to" if is_longer else " for a timer of"
         what += f" {_time(timer.length_ns)} ({timer.kind} in {timer.process})"
     ended = f", then sent {cause.message}" if cause.message else f" {_IN[cause.phase]}"
     return f"{what}{ended}{_lost_text(cause, path)}"
@@ -109,12 +109,12 @@ def _trips_text(cause: Cause, path: CriticalPath) -> str:
 
 
 def _window_text(cause: Cause, path: CriticalPath) -> str:
-    """The mean of the new data of a flight of the transfer: there is one more than round trips between them."""
+    """The mean amount of new data in a flight of the transfer; n round trips separate n + 1 flights."""
     if cause.phase != "transfer" or cause.count < _SEVERAL_WAYS:
         return ""
     new = [rung.message for rung in path.rungs if rung.kind == "new data"]
     each_bytes = sum(message.byte_count or message.payload_bytes for message in new) / (cause.count / 2 + 1)
-    what = "new data" if all(message.byte_count for message in new) else "payload with new data"
+    what = "new data" if all(message.byte_count for message in new) else "payload"
     return f"; {each_bytes / 1000:.3g} kB of {what} per flight"
 
 

@@ -107,6 +107,17 @@ def test_a_way_in_two_phases_is_one_way_of_the_phase_with_most_of_it():
     assert [(each.phase, each.count) for each in causes(path) if each.what == "round trips"] == [("opening", 2)]
 
 
+def test_a_way_is_counted_although_the_other_direction_takes_much_longer():
+    near = Clues(links=(LINK, Link(delay_ns=MS, rate_bps=1e6)))
+    asked, done = (arriving(left_ms, left_ms + 1.8) for left_ms in (410, 411.8 + 258))
+    again = rung("sender", 411.8, "data again", data=0)
+
+    path = explained([*file_of(20, lost=[0]), asked, again, done], near)
+    (cause,) = [cause for cause in causes(path) if cause.what == "round trips"]
+
+    assert (cause.phase, cause.count) == ("recovery", 2)
+
+
 def test_no_loss_is_the_reason_for_a_pause_that_is_shorter_than_an_answer_takes():
     lost = rung("receiver", 60, "of the receiver", lost=True, size=100)
     paced = [rung("sender", 20 * number, "new data", data=1000 * number) for number in range(20)]

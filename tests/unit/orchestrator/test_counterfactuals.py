@@ -32,6 +32,7 @@ from owlt.orchestrator.checks.costs import (
     interactions,
     is_indirect,
     is_larger_than_needed,
+    is_part_of_larger,
     least_of,
     needed_of,
     with_needed,
@@ -309,6 +310,12 @@ def test_a_wait_of_another_length_for_the_same_timer_was_not_skipped() -> None:
     assert not effect(*waiting(300_000_000, 100_000_000)).waits
 
 
+def test_a_wait_much_longer_than_the_recorded_one_is_for_another_timer() -> None:
+    """The control is one half as long again."""
+    assert effect(*waiting(300_000_000, 1_500_000_000)).waits
+    assert not effect(*waiting(300_000_000, 2_500_000_000)).waits
+
+
 def test_a_wait_before_another_message_is_not_the_one_to_skip() -> None:
     rungs, wait = waiting(300_000_000)
 
@@ -325,6 +332,8 @@ def test_as_many_waits_may_remain_as_were_not_to_be_skipped() -> None:
         return effect_in(base, (SKIPPED,), aim, rungs, case_with(waits)).waits
 
     skipped = Aim({}, (Skip("sender", first.begin_ns - LAUNCHED_NS),))
+    both = (replace(SKIPPED, waits=(first,)), replace(SKIPPED, waits=(second,)))
+    assert effect_in(base, both, skipped, rungs, case_with([second])).waits == (second,)
     assert left(skipped, second) == ()
     assert left(skipped, first, second) == (first,)
     assert left(Aim({}), second) == (second,)  # without a skip, nothing has ended at once
@@ -342,9 +351,13 @@ def test_of_equal_waits_the_one_at_the_time_of_the_skipped_one_was_not_skipped()
 
 def test_few_waits_of_a_cause_are_also_skipped_one_by_one() -> None:
     def texts(count: int) -> list[str]:
-        waits = [TimedWait("receiver", "program", "poll", number * LATE_NS, LATE_NS) for number in range(count)]
-        parts = tuple(Part(wait.begin_ns, wait.end_ns, "timer", "receiver", 2, timer=wait) for wait in waits)
+        waits = [
+            TimedWait("receiver", "program", "poll", number * LATE_NS, LATE_NS - number * 1_000_000)
+            for number in range(count)
+        ]
+        parts = tuple(Part(wait.begin_ns, wait.end_ns, "timer", "receiver", 2, timer=wait) for wait in waits[::-1])
         found = changes_of(base_of(file_of(4)), [Cause("timer", "receiver", "closing", "ACK", count, 1, parts)])
+        assert [change.waits for change in found if len(change.waits) == 1] == [(wait,) for wait in waits[:3]][:count]
         return [change.text for change in found if change.kind == "timer"]
 
     assert texts(2) == [
@@ -352,7 +365,7 @@ def test_few_waits_of_a_cause_are_also_skipped_one_by_one() -> None:
         "without the first of 2 timers of 1 s at the receiver before ACK",
         "without the second of 2 timers of 1 s at the receiver before ACK",
     ]
-    assert len(texts(4)) == 1
+    assert len(texts(3)) == 4
 
 
 def test_a_change_that_saves_more_than_it_can_by_itself_is_indirect() -> None:
@@ -466,6 +479,37 @@ def test_a_set_of_losses_is_larger_than_needed_if_fewer_cost_as_much() -> None:
         True,
         False,
     ]
+
+
+def skipping(cost_s: float, *numbers: int) -> Counterfactual:
+    waits = tuple(replace(SKIPPED.waits[0], begin_ns=number) for number in numbers)
+    return replace(removed(cost_s), changes=(replace(SKIPPED, waits=waits),))
+
+
+def test_a_set_of_waits_is_larger_than_needed_if_one_of_them_saves_as_much() -> None:
+    both, one, other = skipping(0.5, 1, 2), skipping(0.499, 1), skipping(0.2, 2)
+
+    assert [is_larger_than_needed(each, [both, one, other]) for each in (both, one, other)] == [True, False, False]
+
+
+def test_one_of_several_waits_that_are_all_needed_is_a_part_of_them() -> None:
+    both, one, other = skipping(0.5, 1, 2), skipping(0.3, 1), skipping(0.1, 3)
+
+    assert [is_part_of_larger(each, [both, one, other]) for each in (both, one, other)] == [False, True, False]
+    assert not is_part_of_larger(one, [skipping(0.3, 1, 2), one])
+
+
+def test_losses_are_not_larger_than_fewer_of_them_with_another_change() -> None:
+    pair = removed(0.5, ONE, TWO)
+    mixed = replace(removed(0.5, ONE), changes=(*removed(0.5, ONE).changes, Change("advertised", "a rate")))
+
+    assert not is_larger_than_needed(pair, [pair, mixed])
+
+
+def test_waits_that_are_skipped_already_are_not_combined_again() -> None:
+    found = [skipping(0.9, 1, 2, 3), *(skipping(0.3, number) for number in (1, 2, 3)), removed(0.2, ONE)]
+
+    assert [(len(change.waits), len(change.losses)) for change in greedy_order(found, 0.01)] == [(3, 0), (0, 1)]
 
 
 def test_losses_are_shown_beside_fewer_others_that_cost_as_much() -> None:

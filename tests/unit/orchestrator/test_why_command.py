@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,11 @@ def test_the_saving_of_an_earlier_start_is_shown_with_the_times_from_the_launch(
 
     assert _cost_text(earlier, base).startswith("T: 4.000 s instead of 5.000 s from the launch, 1.000 s")
     assert _cost_text(shorter, base).startswith("T: 2.000 s instead of 3.000 s, 1.000 s")
+
+
+def test_an_indirect_effect_is_said_to_be_one() -> None:
+    base = Times(2.0, 3.0, 3.0)
+    direct = Counterfactual((Change("timer", "T"),), Times(1.0, 2.0, 2.0), 1.0, 1.0, 0, Path("run"))
+
+    assert _cost_text(direct, base).endswith("1.000 s saved")
+    assert "saved; partly indirect: " in _cost_text(replace(direct, is_indirect=True), base)

@@ -6,11 +6,9 @@ from pathlib import Path
 from matplotlib.collections import PolyCollection
 
 from owlt.captures.inspection.causes import causes
-from owlt.captures.inspection.comparison import compare
 from owlt.reports.drawing.sweep_figures import save
 from owlt.reports.sessions.explanation import (
     cause_text,
-    difference_text,
     explanation_json,
     headline,
     share_rows,
@@ -47,7 +45,7 @@ def test_a_timer_that_is_shorter_than_the_wait_only_ended_it():
         return cause_text(cause, path)
 
     assert "waited 2.992 s for a timer of 3.000 s" in text_of(3000)
-    assert "waited 2.992 s until the end of a timer last set for 10 ms" in text_of(10)
+    assert "waited 2.992 s until the expiry of a timer last set to 10 ms" in text_of(10)
 
 
 def test_the_headline_has_the_session_the_delivery_and_the_least_time():
@@ -128,9 +126,22 @@ def test_round_trips_of_the_transfer_state_the_mean_of_the_data_of_a_flight():
     assert text.endswith("; 2 kB of new data per flight")
 
 
-def test_a_cause_that_one_of_two_runs_does_not_have_is_none_there():
-    other = explained([*file_of(20), rung("receiver", 418, "of the receiver", size=100)])
+def test_data_at_unknown_positions_are_payload():
+    sent = [rung("sender", 508.8 * number, "new data") for number in range(4)]
+    answers = [rung("receiver", 508.8 * number + 258, "of the receiver", size=100) for number in range(4)]
+    path = explained([*sent, *answers])
 
-    (text, *_) = [difference_text(each) for each in compare(PATH, other).causes if each.what == "waiting"]
+    (text,) = [
+        cause_text(each, path) for each in causes(path) if (each.what, each.phase) == ("round trips", "transfer")
+    ]
 
-    assert text.endswith("before of the sender: 2.992 s (1) in this run, none in the other")
+    assert text.endswith("; 0.958 kB of payload per flight")
+
+
+def test_of_many_losses_the_number_and_the_first_are_stated():
+    nak, again = (rung("receiver", 410, "of the receiver", size=100), rung("sender", 660.8, "data again", data=2000))
+    path = explained([*file_of(20, lost=range(2, 12)), nak, again, rung("receiver", 919, "of the receiver", size=100)])
+
+    (text,) = [cause_text(cause, path) for cause in causes(path) if cause.what == "round trips"]
+
+    assert text.endswith("; preceding losses: 10 packets of the sender, the first after 16 ms")
