@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from owlt.orchestrator.commands.cli import app, main
+from owlt.orchestrator.commands.edges import InterruptionOptions, Mode
+from owlt.orchestrator.commands.fault_tests import OneTransfer
 from owlt.orchestrator.commands.output import Printer, verbosity
+from owlt.orchestrator.commands.prove import Faults
+from owlt.orchestrator.commands.soak import LifeOptions
 from owlt.orchestrator.commands.usage import UsageError, profile_names
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.own_version import own_version
@@ -238,3 +243,23 @@ def test_the_results_directory_itself_may_be_a_link(tmp_path: Path) -> None:
     refused = owlt("report", str(tmp_path / "results"))
 
     assert f"{tmp_path}/disk: is not a results directory" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("edges", InterruptionOptions(["1 s", "2 h"], [Mode.DROP], "forward", announce=True, phases=3)),
+        ("edges", InterruptionOptions(restart="sender")),
+        ("prove", Faults(2, "drop,delay", "3 s")),
+        ("soak", LifeOptions("2 days", "1 h", ["2^31 s"])),
+        ("prove", OneTransfer("3 kB", "geo", ["segment_bytes=500", "timer_s=2"])),
+        ("bisect", OneTransfer("3 kB", "geo", ["segment_bytes=500"])),
+    ],
+)
+def test_the_options_in_the_command_that_resumes_are_read_as_the_same_options(command: str, options: Any) -> None:
+    group: Any = typer.main.get_command(app)
+    read = group.commands[command].make_context(command, ["ltp", *options.words]).params
+
+    assert {name: read[name] or None for name in asdict(options)} == {
+        name: value or None for name, value in asdict(options).items()
+    }
