@@ -215,18 +215,25 @@ def _create_views(connection: DuckDBPyConnection, reproduction: Reproduction) ->
     connection.execute("CREATE TABLE accepted (id VARCHAR, least DOUBLE, most DOUBLE)")
     bounds = [(claim.id, *claim.bounds) for claim in reproduction.claims]
     connection.executemany("INSERT INTO accepted VALUES (?, ?, ?)", bounds)
-    for name, query in reproduction.views.items():
-        connection.execute(f'CREATE VIEW "{name}" AS {query}')
+    _compute_views(connection, reproduction.views)
 
 
-def judged(connection: DuckDBPyConnection, claims: Sequence[Claim]) -> list[Judged]:
+def _compute_views(connection: DuckDBPyConnection, views: Mapping[str, str]) -> None:
+    """Make a table of the present rows of each view: as views of each other, they would be computed again in each query
+    that uses them, hundreds of times."""
+    for name, query in views.items():
+        connection.execute(f'CREATE OR REPLACE TABLE "{name}" AS {query}')
+
+
+def judged(connection: DuckDBPyConnection, reproduction: Reproduction) -> list[Judged]:
     """Each claim with its verdict, from its values in each repetition of all sweeps. A claim without a value in a
     single repetition has that of all runs, without an interval. Raises BadQuery."""
+    claims = reproduction.claims
     stated = [claim for claim in claims if not claim.undecidable]
     of_all = {claim.id: cases_of(connection, claim) for claim in stated}
     values: dict[str, dict[str, list[Value]]] = {claim.id: {} for claim in stated}
     for number in _repetitions(connection):
-        with _considering(connection, number):
+        with _considering(connection, number, reproduction.views):
             for claim in stated:
                 for case, value in cases_of(connection, claim).items():
                     values[claim.id].setdefault(case, []).append(value)
@@ -247,11 +254,18 @@ def _repetitions(connection: DuckDBPyConnection) -> list[int]:
 
 
 @contextmanager
-def _considering(connection: DuckDBPyConnection, repetition: int) -> Iterator[None]:
-    """Have `runs` and all that follows from it consist of one repetition."""
-    connection.execute("INSERT INTO considered VALUES (?)", [repetition])
-    yield
-    connection.execute("DELETE FROM considered")
+def _considering(connection: DuckDBPyConnection, repetition: int, views: Mapping[str, str]) -> Iterator[None]:
+    """Have `runs` and all that follows from it consist of one repetition. Raises BadQuery."""
+    import duckdb
+
+    try:
+        connection.execute("INSERT INTO considered VALUES (?)", [repetition])
+        _compute_views(connection, views)
+        yield
+        connection.execute("DELETE FROM considered")
+        _compute_views(connection, views)
+    except duckdb.Error as problem:
+        raise BadQuery(f"views, repetition {repetition}: {problem}") from problem
 
 
 def cases_of(connection: DuckDBPyConnection, claim: Claim) -> dict[str, Value]:

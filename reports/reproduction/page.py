@@ -75,7 +75,7 @@ def write_page(
     target = make_directory(directory)
     tables: dict[str, str] = {}
     connection = evidence.connection
-    verdicts = judged(connection, reproduction.claims)
+    verdicts = judged(connection, reproduction)
     for figure in reproduction.figures:
         of_panels = [points(connection, panel.points) for panel in figure.panels]
         draw(figure, of_panels, target / f"{name}-{figure.name}.svg", reproduction.series)

@@ -130,7 +130,7 @@ def test_the_modules_that_drivers_share_are_compiled_with_each() -> None:
 
 def test_the_default_set_gives_ngtcp2_nothing_of_the_channel() -> None:
     assert file_of("ngtcp2", "receiver", "options", settings="default").split() == []
-    assert file_of("ngtcp2", "receiver", "windows", settings="default").split() == []
+    assert file_of("ngtcp2", "receiver", "receiver_options", settings="default").split() == []
 
 
 def test_the_set_for_deep_space_gives_ngtcp2_the_round_trip_of_the_channel() -> None:
@@ -140,7 +140,7 @@ def test_the_set_for_deep_space_gives_ngtcp2_the_round_trip_of_the_channel() -> 
 
 
 def test_a_window_is_given_to_ngtcp2_for_the_stream_and_the_connection_alike() -> None:
-    windows = file_of("ngtcp2", "receiver", "windows", settings="default", flow_window="1M").split()
+    windows = file_of("ngtcp2", "receiver", "receiver_options", settings="default", flow_window="1M").split()
 
     assert windows == ["--max-data=1M", "--max-stream-data-bidi-local=1M", "--max-window=1M", "--max-stream-window=1M"]
 

@@ -86,7 +86,7 @@ def test_a_query_counts_the_completed_runs_without_doubts(demo: Path) -> None:
 def test_a_claim_is_judged_from_its_value_in_each_repetition(demo: Path) -> None:
     counted = claim(kind="measurement", ours="SELECT count(DISTINCT repetition) FROM good")
     with database([load_results(demo)], reproduction()) as connection:
-        (verdict,) = judged(connection, (counted,))
+        (verdict,) = judged(connection, reproduction(counted))
         (repetitions,) = connection.execute("SELECT count(DISTINCT repetition) FROM good").fetchall()[0]
 
     assert verdict.of is not None
@@ -97,7 +97,7 @@ def test_a_claim_is_judged_from_its_value_in_each_repetition(demo: Path) -> None
 def test_each_row_of_a_query_is_a_case(demo: Path) -> None:
     rows = claim(ours="SELECT x AS timer, x * 1.0 FROM (VALUES (1), (9)) AS t(x)", accept={"most": 3})
     with database([load_results(demo)], reproduction()) as connection:
-        (verdict,) = judged(connection, (rows,))
+        (verdict,) = judged(connection, reproduction(rows))
 
     assert verdict.of is not None
     assert (verdict.verdict, verdict.of.case) == ("not confirmed", "timer 9")
@@ -105,7 +105,7 @@ def test_each_row_of_a_query_is_a_case(demo: Path) -> None:
 
 def test_a_claim_without_runs_is_undecidable(demo: Path) -> None:
     with database([load_results(demo)], reproduction()) as connection:
-        (verdict,) = judged(connection, (claim(ours="SELECT avg(goodput_bps) FROM runs WHERE false"),))
+        (verdict,) = judged(connection, reproduction(claim(ours="SELECT avg(goodput_bps) FROM runs WHERE false")))
 
     assert (verdict.verdict, verdict.ours, verdict.reason) == ("undecidable", None, NO_RUNS)
 
@@ -113,7 +113,7 @@ def test_a_claim_without_runs_is_undecidable(demo: Path) -> None:
 def test_a_claim_that_nothing_decides_has_its_reason(demo: Path) -> None:
     other = claim(ours="", accept=None, undecidable="no such implementation")
     with database([load_results(demo)], reproduction()) as connection:
-        (verdict,) = judged(connection, (other,))
+        (verdict,) = judged(connection, reproduction(other))
 
     assert (verdict.verdict, verdict.reason) == ("undecidable", "no such implementation")
 
@@ -123,7 +123,7 @@ def test_a_query_that_is_no_sql_is_named_after_its_claim(demo: Path) -> None:
         database([load_results(demo)], reproduction()) as connection,
         pytest.raises(BadQuery, match=r"claim one: .*goodputt"),
     ):
-        judged(connection, (claim(ours="SELECT goodputt FROM runs"),))
+        judged(connection, reproduction(claim(ours="SELECT goodputt FROM runs")))
 
 
 OUTSIDE = {
@@ -144,7 +144,7 @@ def test_a_query_reaches_no_file(demo: Path, tmp_path: Path) -> None:
     with database([load_results(demo)], reproduction()) as connection:
         for sql in (query.format(tmp_path) for query in OUTSIDE.values()):
             with pytest.raises(BadQuery):
-                judged(connection, (claim(ours=sql),))
+                judged(connection, reproduction(claim(ours=sql)))
             with pytest.raises(BadQuery):
                 points(connection, sql)
             with pytest.raises(BadQuery):
@@ -171,10 +171,23 @@ def test_what_comes_before_all_queries_reaches_no_file(demo: Path, tmp_path: Pat
 
 
 def test_views_are_there_for_all_queries(demo: Path) -> None:
-    with database([load_results(demo)], reproduction(views={"three": "SELECT 3 AS x"})) as connection:
-        (verdict,) = judged(connection, (claim(ours="SELECT x FROM three"),))
+    stated = reproduction(claim(ours="SELECT x FROM three"), views={"three": "SELECT 3 AS x"})
+    with database([load_results(demo)], stated) as connection:
+        (verdict,) = judged(connection, stated)
 
     assert verdict.ours == 3
+
+
+def test_a_view_has_the_rows_of_the_repetition_that_is_judged_and_afterwards_those_of_all(demo: Path) -> None:
+    views = {"seen": "SELECT repetition FROM good", "number": "SELECT count(DISTINCT repetition) AS n FROM seen"}
+    stated = reproduction(claim(kind="measurement", ours="SELECT n FROM number"), views=views)
+    with database([load_results(demo)], stated) as connection:
+        (verdict,) = judged(connection, stated)
+        (repetitions,) = connection.execute("SELECT n FROM number").fetchall()[0]
+
+    assert verdict.of is not None
+    assert (verdict.of.n, verdict.of.value) == (repetitions, 1)
+    assert repetitions > 1
 
 
 @pytest.mark.parametrize("directory", reproductions(), ids=lambda path: path.name)
@@ -183,7 +196,7 @@ def test_all_queries_of_a_reproduction_are_valid(directory: Path, demo: Path) ->
     loaded = load_claims(directory)
 
     with database([load_results(demo)], loaded) as connection:
-        assert len(judged(connection, loaded.claims)) == len(loaded.claims)
+        assert len(judged(connection, loaded)) == len(loaded.claims)
         for figure in loaded.figures:
             for panel in figure.panels:
                 points(connection, panel.points)
@@ -456,7 +469,7 @@ def test_a_number_has_four_significant_digits(value: float | None, unit: str, te
 )
 def test_the_accepted_values_are_written_as_a_range(accept: Accept, text: str, demo: Path) -> None:
     with database([load_results(demo)], reproduction()) as connection:
-        (verdict,) = judged(connection, (claim(paper=10.0, unit="MB", accept=accept.model_dump()),))
+        (verdict,) = judged(connection, reproduction(claim(paper=10.0, unit="MB", accept=accept.model_dump())))
 
     assert accepted_text(verdict) == text
 
