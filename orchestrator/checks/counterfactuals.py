@@ -272,7 +272,7 @@ def changes_of(base: Base, causes: Sequence[Cause]) -> list[Change]:
     wanted = [*some, base.losses] if base.losses else some
     return [
         *(without_losses(base, each) for each in wanted),
-        *_changes_of_timers(causes),
+        *_changes_of_timers(base, causes),
         *_changes_of_links(base),
         *_changes_of_advertised(base),
     ]
@@ -304,7 +304,8 @@ def _without_text(losses: Sequence[Loss], of: int) -> str:
     return f"without {which} losses ({', '.join(dict.fromkeys(loss.name for loss in losses))})"
 
 
-def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
+def _changes_of_timers(base: Base, causes: Sequence[Cause]) -> Iterator[Change]:
+    first_packet_ns = base.launched_ns + (base.times.ended_s - base.times.session_s) * 1e9
     for cause in causes:
         waits = tuple(sorted({part.timer for part in cause.parts if part.timer}, key=lambda wait: wait.begin_ns))
         if cause.what == "timer" and _is_for_one_timer(cause, waits) and len(waits) <= MOST_WAITS:
@@ -312,7 +313,8 @@ def _changes_of_timers(causes: Sequence[Cause]) -> Iterator[Change]:
             whole = f"{len(waits)} timers" if len(waits) > 1 else "the timer"
             yield Change("timer", f"without {whole} {which}", waits=waits, message=cause.message)
             for number, wait in enumerate(waits if 1 < len(waits) <= FEW_TIMERS else ()):
-                one = f"without the {_ORDINALS[number]} of {whole} {which}"
+                after_s = (wait.end_ns - first_packet_ns) / 1e9
+                one = f"without the {_ORDINALS[number]} of {whole} {which} (it expires after {after_s:.3f} s)"
                 yield Change("timer", one, waits=(wait,), message=cause.message)
 
 

@@ -123,6 +123,8 @@ def _lines(
     rows = share_rows(path)
     width, numbers = max(len(title) for title, _, _ in rows), max(len(time) for _, time, _ in rows)
     yield from (f"  {title:{width}}  {time:>{numbers}}  {share:>6}" for title, time, share in rows)
+    if any(rung.kind == "new data" and rung.message.unplaced for rung in path.rungs):
+        yield "  some of the file data may be retransmissions, which cannot be distinguished in these packets"
     shown = found if every else found[:MOST_CAUSES]
     yield "causes of additional time, largest first:" if shown else "no significant cause of additional time"
     yield from (f"  {number}. {cause_text(cause, path)}" for number, cause in enumerate(shown, start=1))

@@ -352,7 +352,7 @@ def test_of_equal_waits_the_one_at_the_time_of_the_skipped_one_was_not_skipped()
 def test_few_waits_of_a_cause_are_also_skipped_one_by_one() -> None:
     def texts(count: int) -> list[str]:
         waits = [
-            TimedWait("receiver", "program", "poll", number * LATE_NS, LATE_NS - number * 1_000_000)
+            TimedWait("receiver", "program", "poll", LAUNCHED_NS + number * LATE_NS, LATE_NS - number * 1_000_000)
             for number in range(count)
         ]
         parts = tuple(Part(wait.begin_ns, wait.end_ns, "timer", "receiver", 2, timer=wait) for wait in waits[::-1])
@@ -362,8 +362,8 @@ def test_few_waits_of_a_cause_are_also_skipped_one_by_one() -> None:
 
     assert texts(2) == [
         "without 2 timers of 1 s at the receiver before ACK",
-        "without the first of 2 timers of 1 s at the receiver before ACK",
-        "without the second of 2 timers of 1 s at the receiver before ACK",
+        "without the first of 2 timers of 1 s at the receiver before ACK (it expires after 1.000 s)",
+        "without the second of 2 timers of 1 s at the receiver before ACK (it expires after 1.999 s)",
     ]
     assert len(texts(3)) == 4
 
