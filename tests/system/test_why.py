@@ -17,7 +17,7 @@ from owlt.inputs.quantities import format_delay
 from owlt.inputs.sweep import Advertised
 from owlt.orchestrator.checks.changed_runs import Aim, Effect, effect_of, expected_aim, plan_of
 from owlt.orchestrator.checks.costs import Costs, Perform, Trials, costs
-from owlt.orchestrator.checks.counterfactuals import base_of, changes_of, without_losses
+from owlt.orchestrator.checks.counterfactuals import base_of, changes_of, rounded_wait_ns, without_losses
 from owlt.orchestrator.checks.fault_cases import Direction, Hit, Place, aimed_at, plan_over
 from owlt.orchestrator.commands.captures import inspected_run
 from owlt.orchestrator.planning.plan import Plan
@@ -359,7 +359,7 @@ def test_a_wait_behind_a_loss_that_is_removed_is_skipped_where_it_then_begins(ru
     (found,) = Trials(base, runs.performing(LOSS_BEFORE_WAIT)).perform([(), both])
 
     assert effect(with_loss_in_place, "in place").problem == (
-        f"a wait of {format_delay(wait.waits[0].length_ns)} at the receiver ({wait.waits[0].kind} in "
+        f"a wait of {format_delay(rounded_wait_ns(wait.waits[0].length_ns))} at the receiver ({wait.waits[0].kind} in "
         f"{wait.waits[0].process}) was not skipped"
     )
     assert found.problem == ""
