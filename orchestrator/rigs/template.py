@@ -58,7 +58,7 @@ class Copy:
         except ProcessLookupError:  # the template has reaped it already
             raise HostError(f"the copy {pid} of the guest ended at once") from None
         # not closed at the end of the process: an interrupt ends a copy while its worker's thread waits for it too
-        weakref.finalize(self, os.close, self._handle)
+        weakref.finalize(self, os.close, self._handle).atexit = False
 
     def poll(self) -> int | None:
         """0 if it has ended, otherwise None: its exit status belongs to the template."""
