@@ -9,11 +9,14 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Literal
+from typing import Any, Literal
 
 Priority = Literal["normal", "low", "lowest"]
 """Beside a busy process, low has a tenth of the processor's time, and lowest a seventieth (sched(7))."""
@@ -24,6 +27,22 @@ NICENESS: dict[Priority, int] = {"normal": 0, "low": 10, "lowest": 19}
 def processes(count: int, priority: Priority = "normal") -> ProcessPoolExecutor:
     """A pool of processes; arguments and results are pickled."""
     return ProcessPoolExecutor(count, _Context(), initializer=_begin, initargs=(priority,))
+
+
+Share = Callable[..., Iterable[Any]]
+"""`map`, or its equivalent over processes: functions, arguments and results are pickled."""
+
+
+@contextmanager
+def shared(tasks: int, worth_a_process: int, chunk: int = 1) -> Iterator[Share]:
+    """A function like `map` for this number of tasks, closed at the end of the block. With fewer tasks per process than
+    `worth_a_process`, starting it takes longer than it saves; a process gets `chunk` tasks at a time."""
+    cores = min(len(os.sched_getaffinity(0)), tasks // worth_a_process)
+    if cores < 2:
+        yield map
+        return
+    with processes(cores) as pool:
+        yield partial(pool.map, chunksize=chunk)
 
 
 class _Process(SpawnProcess):

@@ -18,7 +18,7 @@ from owlt.orchestrator.commands.fault_tests import (
     with_parameters,
 )
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import Json, complete_channel, complete_implementation
+from owlt.orchestrator.commands.usage import Json, channel_option, complete_implementation
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
@@ -44,14 +44,7 @@ class _Transfer(OneTransfer):
     """The transfer of each version."""
 
     file_size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the file.")] = "100 kB"
-    channel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHANNEL",
-            help="Channel; default: 250 ms and 1 Mbit/s in both directions.",
-            autocompletion=complete_channel,
-        ),
-    ] = None
+    channel: Annotated[str | None, channel_option("Channel; default: 250 ms and 1 Mbit/s in both directions.")] = None
 
 
 @dataclass(frozen=True)
@@ -179,11 +172,9 @@ def _words(limit: Limit | None) -> list[str]:
 def _plan(version: contract.Implementation, name: str, transfer: OneTransfer) -> Plan:
     """One transfer of a version under the name of the first, so that its seed and directory are the same."""
     from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_over
-    from owlt.orchestrator.profiles.catalogue import find_channel
 
-    link = PLAIN_CHANNEL if transfer.channel is None else find_channel(transfer.channel).channel
     renamed = version.model_copy(update={"name": name})
-    plan = plan_over(f"bisect-{name}", renamed, {"bisect": link}, transfer.file_size_bytes)
+    plan = plan_over(f"bisect-{name}", renamed, {"bisect": transfer.link(PLAIN_CHANNEL)}, transfer.file_size_bytes)
     return plan.model_copy(update={"sweep": plan.sweep.model_copy(update={"keep_captures": "full"})})
 
 

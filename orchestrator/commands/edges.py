@@ -16,7 +16,6 @@ from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.fault_tests import (
     OneTransfer,
     PerformCases,
-    calm_channel,
     case_runs,
     empty_directory,
     require_repeatable,
@@ -130,7 +129,7 @@ def edges(
     implementation = transfer.implementation(name)
     require_repeatable(implementation)
     interrupting.require_possible(implementation)
-    link = _link(transfer.channel, may_have_timeline=interrupting.restart is not None)
+    link = _link(transfer, may_have_timeline=interrupting.restart is not None)
     size_bytes, announce, gaps_ns = transfer.file_size_bytes, interrupting.announce, interrupting.gaps_ns
     results = real_root(EDGES) / implementation.name if resume else empty_directory(EDGES, implementation.name)
     again = shlex.join(["owlt", "edges", name, *interrupting.words, *transfer.words, "--resume"])
@@ -184,10 +183,10 @@ class _InterruptedTransfer:
         return {run.permutation.channel_name: run_directory(self.results / part, run.run_id) for run in plan.runs}
 
 
-def _link(channel: str | None, may_have_timeline: bool) -> ChannelSpec:
-    link = calm_channel(channel)
+def _link(transfer: OneTransfer, may_have_timeline: bool) -> ChannelSpec:
+    link = transfer.calm_link()
     if link.timeline is not None and not may_have_timeline:
-        problem = f"{channel} has a timeline, which the outage would replace"
+        problem = f"{transfer.channel} has a timeline, which the outage would replace"
         raise OwltError(
             Mistake.of("--channel", problem, "a channel without one", "remove its timeline, or use --restart")
         )

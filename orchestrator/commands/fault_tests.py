@@ -13,7 +13,7 @@ import typer
 
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import ChangedParameters, complete_channel, option_words, parsed
+from owlt.orchestrator.commands.usage import ChangedParameters, channel_option, option_words, parsed
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.errors import OwltError
 
@@ -31,12 +31,7 @@ class OneTransfer:
 
     file_size: Annotated[str, typer.Option(metavar="SIZE", help="Size of the file.")] = "20 kB"
     channel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHANNEL",
-            help="Channel without random effects; default: 250 ms and 1 Mbit/s each way.",
-            autocompletion=complete_channel,
-        ),
+        str | None, channel_option("Channel without random effects; default: 250 ms and 1 Mbit/s each way.")
     ] = None
     parameter: ChangedParameters = None
 
@@ -65,6 +60,22 @@ class OneTransfer:
         from owlt.orchestrator.profiles.catalogue import find_implementation
 
         return with_parameters(find_implementation(name), self.parameter)
+
+    def link(self, default: ChannelSpec) -> ChannelSpec:
+        """The channel; `default` if none is given. Raises OwltError."""
+        from owlt.orchestrator.profiles.catalogue import find_channel
+
+        return default if self.channel is None else find_channel(self.channel).channel
+
+    def calm_link(self) -> ChannelSpec:
+        """The channel. Raises OwltError for one with random effects, which would add to the losses."""
+        from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL
+
+        link = self.link(PLAIN_CHANNEL)
+        if link.draws:
+            problem = f"{self.channel} has random effects"
+            raise OwltError(Mistake.of("--channel", problem, "a channel without them", "remove its errors"))
+        return link
 
 
 def with_parameters(
@@ -109,21 +120,6 @@ def require_repeatable(implementation: contract.Implementation) -> None:
     why = implementation.not_repeatable or f"it needs the clock {implementation.clocks[0]}"
     problem = f"does not send the same packets with the same faults ({why})"
     raise OwltError(Mistake.of(implementation.name, problem, "an implementation that is repeatable on the clock exact"))
-
-
-def calm_channel(name: str | None) -> ChannelSpec:
-    """The channel of the transfer. Raises OwltError for one with random effects, which would add to the losses."""
-    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL
-    from owlt.orchestrator.profiles.catalogue import find_channel
-
-    if name is None:
-        return PLAIN_CHANNEL
-    channel = find_channel(name).channel
-    if channel.draws:
-        raise OwltError(
-            Mistake.of("--channel", f"{name} has random effects", "a channel without them", "remove its errors")
-        )
-    return channel
 
 
 def empty_directory(parent: Path, name: str) -> Path:

@@ -13,7 +13,6 @@ import typer
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.fault_tests import (
     OneTransfer,
-    calm_channel,
     case_runs,
     empty_directory,
     perform_sets,
@@ -104,7 +103,7 @@ def prove(
     printer = Printer(as_json)
     implementation = transfer.implementation(name)
     require_repeatable(implementation)
-    link = calm_channel(transfer.channel)
+    link = transfer.calm_link()
     plan_of = transfers(implementation, link, transfer.file_size_bytes)
     actions = faults.actions(link)
     results = real_root(PROOFS) / implementation.name if resume else empty_directory(PROOFS, implementation.name)

@@ -14,7 +14,7 @@ import typer
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.fault_tests import OneTransfer, empty_directory
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.usage import Implementation, Json, complete_channel, option_words, parsed
+from owlt.orchestrator.commands.usage import Implementation, Json, channel_option, option_words, parsed
 from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.errors import Missing, OwltError
 
@@ -74,11 +74,7 @@ class _Transfer(OneTransfer):
 
     channel: Annotated[
         str | None,
-        typer.Option(
-            metavar="CHANNEL",
-            help="Channel; default: 250 ms and 10 Mbit/s each way, 1 % of the packets lost.",
-            autocompletion=complete_channel,
-        ),
+        channel_option("Channel; default: 250 ms and 10 Mbit/s each way, 1 % of the packets lost."),
     ] = None
 
 
@@ -109,14 +105,13 @@ def soak(
     """
     from owlt.orchestrator.checks.soaking import plan_transfers
     from owlt.orchestrator.checks.trials import CHANNELS, LOSSY
-    from owlt.orchestrator.profiles.catalogue import find_channel
 
     printer = Printer(as_json)
     implementation, channel = transfer.implementation(name), transfer.channel
     if "exact" not in implementation.clocks:
         problem = f"needs the clock {implementation.clocks[0]}, on which idle time is not skipped"
         raise OwltError(Mistake.of(name, problem, "an implementation for the clock exact"))
-    link = CHANNELS[LOSSY] if channel is None else find_channel(channel).channel
+    link = transfer.link(CHANNELS[LOSSY])
     rtt_ns = link.forward.delay_ns + link.reverse.delay_ns
     life = times.life(int(SHARE_BEFORE_WRAP * rtt_ns))
     count = len(life.starts_ns)

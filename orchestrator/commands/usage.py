@@ -240,6 +240,11 @@ def complete_channel(incomplete: str) -> list[str]:
     return profile_names("channels", incomplete)
 
 
+def channel_option(help_text: str) -> Any:
+    """An option that takes a channel."""
+    return typer.Option(metavar="CHANNEL", help=help_text, autocompletion=complete_channel)
+
+
 def complete_implementation(incomplete: str) -> list[str]:
     """The implementations whose names begin so."""
     return profile_names("implementations", incomplete)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import math
-import os
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ from owlt.captures.inspection.critical_path import PROMPT_BY_REAL_CLOCK_NS, PROM
 from owlt.captures.inspection.inspection import Case
 from owlt.captures.inspection.time_account import NoTime, load_or_account
 from owlt.captures.matches.bottleneck import Link
-from owlt.captures.pool import processes
+from owlt.captures.pool import shared
 from owlt.captures.protocols.tshark import NoDissection
 from owlt.captures.protocols.view import ProtocolView, load_or_view, load_view
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
@@ -189,12 +188,8 @@ def account_runs(results: Path) -> list[str]:
 
 def _in_parallel(work: Callable[..., str], runs: Sequence[Path], *further: Sequence[object]) -> list[str]:
     """Sentences for the problems that a function of a run finds. `further` are its other arguments, for each run."""
-    cores = min(len(os.sched_getaffinity(0)), len(runs) // WORTH_A_PROCESS)
-    if cores < 2:
-        return problem_sentences(zip(runs, map(work, runs, *further), strict=True))
-    with processes(cores) as pool:
-        problems = pool.map(work, runs, *further, chunksize=WORTH_A_PROCESS // 2)
-        return problem_sentences(zip(runs, problems, strict=True))
+    with shared(len(runs), WORTH_A_PROCESS, WORTH_A_PROCESS // 2) as each_of:
+        return problem_sentences(zip(runs, each_of(work, runs, *further), strict=True))
 
 
 def _problem_of_account(directory: Path, dissectors: Dissectors) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from owlt.captures.protocols.messages import without_collections
 from owlt.inputs.mistake import Mistake, Place
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import read_plan_values
@@ -67,7 +68,6 @@ def make_checked_report(results: Path, with_pdf: bool = False) -> tuple[Path, Ch
     """Make the report and check the sweep's assertions; the results are loaded once for both. `with_pdf` adds a PDF to
     each figure."""
     from owlt.reports.comparison.stopping import load_due_results
-    from owlt.reports.drawing.kept import settled
     from owlt.reports.page.build import build_report_of
 
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
@@ -82,6 +82,6 @@ def make_checked_report(results: Path, with_pdf: bool = False) -> tuple[Path, Ch
             warn(problem)
         for sentence in unavailable(results):
             warn(sentence)
-        with settled():
+        with without_collections():
             loaded = load_due_results(results)
             return build_report_of(loaded, warn, with_pdf), _checked(loaded)

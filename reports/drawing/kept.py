@@ -6,12 +6,9 @@ them, and has the same bytes as a build from scratch.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,6 @@ from typing import Any
 import matplotlib
 
 from owlt.captures.accounting.derived_files import digest_of_code, digest_of_modules
-from owlt.captures.pool import processes
 from owlt.results.plain_files import as_file_name, digest_of_values, read_json, read_plain
 
 KEYS_NAME = "drawn-from.json"
@@ -89,28 +85,5 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-Share = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""`map`, or its equivalent over processes: functions, arguments and results are pickled."""
 WORTH_A_PROCESS = 8
 """With fewer tasks, starting processes takes longer than it saves."""
-
-
-@contextmanager
-def shared(tasks: int) -> Iterator[Share]:
-    """A function like `map` for this number of tasks, closed at the end of the block."""
-    cores = min(len(os.sched_getaffinity(0)), tasks // WORTH_A_PROCESS)
-    if cores < 2:
-        yield map
-        return
-    with processes(cores) as pool:
-        yield pool.map
-
-
-@contextmanager
-def settled() -> Iterator[None]:
-    """A context without garbage collection of the records of a report, which are needed until its end."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from owlt.captures.pool import shared
+from owlt.captures.protocols.messages import without_collections
 from owlt.reports.comparison.cells import cells_of
 from owlt.reports.comparison.expectations import comparisons_of
 from owlt.reports.comparison.stopping import load_due_results
 from owlt.reports.comparison.tables import DERIVED_FILES, write_derived_tables
-from owlt.reports.drawing.kept import KeptFigures, settled, shared
+from owlt.reports.drawing.kept import WORTH_A_PROCESS, KeptFigures
 from owlt.reports.page.figure_files import draw_figures
 from owlt.reports.page.page import Contents, Drawings, render_page
 from owlt.reports.page.parts import Parts
@@ -41,7 +43,7 @@ def build_report(results_dir: Path, warn: Callable[[str], None] = lambda warning
     is damaged or unexpected. Raises ReportError if there is no record, if a required file is invalid, or if the runs
     have different clocks; OSError.
     """
-    with settled():
+    with without_collections():
         return build_report_of(load_due_results(results_dir), warn, with_pdf)
 
 
@@ -63,7 +65,7 @@ def _build(results: Results, report: Path, kept: KeptFigures) -> None:
     rows = results.rows
     cells = cells_of(rows)
     theory = comparisons_of(cells)
-    with shared(len(over_sweep) + len(contents.shown_runs)) as share:
+    with shared(len(over_sweep) + len(contents.shown_runs), WORTH_A_PROCESS) as share:
         sessions = draw_sessions(results, contents.shown_runs, kept, share)
         draw_figures(results, over_sweep, theory, kept, share)
     drawn = Drawings(sessions, time_section(results, cells, kept))

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from owlt.captures.pool import Share
 from owlt.reports.comparison.cells import Point
 from owlt.reports.comparison.estimates import Box
 from owlt.reports.comparison.expectations import Comparison
 from owlt.reports.comparison.metrics import FURTHER, METRICS
 from owlt.reports.comparison.panels import Figure
 from owlt.reports.drawing.boxes import Bounds, bounds_of
-from owlt.reports.drawing.kept import KeptFigures, Share, digest_of_drawing
+from owlt.reports.drawing.kept import KeptFigures, digest_of_drawing
 from owlt.reports.drawing.output import inlined
 from owlt.reports.drawing.sweep_figures import draw, save
 from owlt.reports.looks import NAMED, SERIES, Looks

@@ -28,10 +28,11 @@ from owlt.captures.files.blocks import NotACapture
 from owlt.captures.frames.session import Session
 from owlt.captures.inspection.inspection import Case, inspect
 from owlt.captures.matches.bottleneck import Link
+from owlt.captures.pool import Share
 from owlt.captures.protocols.ladder import ending
 from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.comparison.panels import file_text
-from owlt.reports.drawing.kept import KeptFigures, Share, digest_of_drawing
+from owlt.reports.drawing.kept import KeptFigures, digest_of_drawing
 from owlt.reports.drawing.sweep_figures import save
 from owlt.reports.looks import MUTED, SERIES, STYLE, draw_grid
 from owlt.reports.results.channels import ChannelChanges, changes_during, channel_head, link_of
