@@ -331,6 +331,13 @@ PROGRAMS_MB = 512
 SMALLEST_GUEST_MB = 768
 SENT_PER_BYTE = 4
 """Bytes sent for each byte of the file, at most: the file and as many repairs, all duplicated by the channel."""
+REPEATS_FROM = 0.05
+"""The packet error rate from which a protocol may repeat the file many times."""
+REPEATED = 100
+"""Bytes of memory for each byte of the file. CFDP with lists of 20 gaps sends the file 27 times at a packet error rate
+of 0.1 (profiles/reproductions/grc-nack-2012): both captures are 54 times as large; a tmpfs has half of the memory."""
+MOST_REPEATED_MB = 6144
+"""Not for larger files: they are not known to be repeated so often."""
 SMALL_PACKETS_BYTES = 10_000_000
 """Bytes of packets that do not depend on the file's size, such as reports and keep-alives."""
 
@@ -338,10 +345,20 @@ SMALL_PACKETS_BYTES = 10_000_000
 def guest_memory_mb(runs: list[Run]) -> int:
     """The memory of a guest: each size is twice the one below, so that few templates serve all runs.
 
-    A guest takes from the machine only what it uses.
+    A guest takes from the machine only what it uses, so a run may have more than it is likely to need.
     """
-    steps = max(0, ceil(log2(needed_memory_mb(runs) / SMALLEST_GUEST_MB)))
+    wanted_mb = max(needed_memory_mb(runs), max(map(_repeated_mb, runs), default=0))
+    steps = max(0, ceil(log2(wanted_mb / SMALLEST_GUEST_MB)))
     return SMALLEST_GUEST_MB << steps
+
+
+def _repeated_mb(run: Run) -> int:
+    """The memory with which a guest holds the captures of a protocol that repeats the file many times because of lost
+    packets."""
+    point = run.permutation
+    if max(point.packet_error_rate, point.reverse_packet_error_rate or 0.0) < REPEATS_FROM:
+        return 0
+    return min(MOST_REPEATED_MB, PROGRAMS_MB + ceil(REPEATED * (point.file_size_bytes or 0) / 1e6))
 
 
 def beyond_memory(run: Run, machine_bytes: int) -> str | None:

@@ -135,6 +135,8 @@ mkdir -p {TASK_DIRECTORY} {RIG_DIRECTORY} /run/netns
 echo 100000 >/proc/sys/net/core/netdev_max_backlog
 echo 16777216 >/proc/sys/net/core/rmem_max
 echo 16777216 >/proc/sys/net/core/wmem_max
+echo 4096 131072 6291456 >/proc/sys/net/ipv4/tcp_rmem  # as with 1 GB: below, Linux derives the maximum from the memory
+echo 4096 16384 4194304 >/proc/sys/net/ipv4/tcp_wmem
 {WARDEN_SCRIPT}
 {enter if in_task_directory else "cd /run"}
 {shlex.join(program)} </dev/null
