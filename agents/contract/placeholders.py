@@ -97,7 +97,7 @@ RUN_PLACEHOLDERS = {
     "received_dir": "the directory of the received file",
     "file_size_bytes": "size of the file",
     "duration_s": "how long the sender is to send; only under duration",
-    "outages": "announced if the sweep has announce_outages, and each side gets the commands suspend and resume; "
+    "outages": "announced if the sweep has announce_outages or commands, so that sides are suspended and resumed; "
     "otherwise silent",
     "rate_bps": "advertised rate in bit/s of layer-2 bytes: the forward channel's unless the sweep advertises another; "
     "0 if unlimited",

@@ -243,16 +243,23 @@ class Side(Value):
     ] = Stop()
     suspend: Annotated[
         Order | None,
-        Field(description="what it gets when a link goes down, in a sweep with announce_outages; default: nothing"),
+        Field(
+            description="how its transfer is suspended: when a link goes down, in a sweep with announce_outages, or at "
+            "times that commands of a sweep or a test has; default: not at all"
+        ),
     ] = None
     resume: Annotated[
         Order | None,
-        Field(description="what it gets when both links are up again, in a sweep with announce_outages"),
+        Field(description="how it is resumed: when both links are up again, or at times that commands has"),
+    ] = None
+    cancel: Annotated[
+        Order | None,
+        Field(description="how its transfer is cancelled at times that commands has; default: not at all"),
     ] = None
 
     @model_validator(mode="after")
     def _check_terminal(self) -> Self:
-        for key in ("stop", "suspend", "resume"):
+        for key in ("stop", "suspend", "resume", "cancel"):
             order = getattr(self, key)
             if order is not None and order.send is not None and not self.dialogue:
                 problem = "requires a dialogue, because only then does the program have a terminal"

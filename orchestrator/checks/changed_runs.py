@@ -284,9 +284,9 @@ def plan_of(base: Base, variants: Sequence[tuple[Changes, Aim]]) -> Plan:
         values = {"run_id": name, "channel_key": key, "faults": channel.to_wire().get("faults", [])}
         values["permutation"] = base.run.permutation.model_copy(update={"channel_name": name})
         runs.append(base.run.model_copy(update=values))
-    restart = base.plan.sweep.restarts.get(base.run.permutation.channel_name)
+    sweep = base.plan.sweep
     of_sweep: dict[str, object] = {
-        "restarts": dict.fromkeys(names, restart) if restart else {},
+        **sweep.of_channel(base.run.permutation.channel_name, names),
         "skipped_waits": {
             name: list(map(_window, aim.skips)) for name, (_, aim) in zip(names, variants, strict=True) if aim.skips
         },
@@ -295,7 +295,7 @@ def plan_of(base: Base, variants: Sequence[tuple[Changes, Aim]]) -> Plan:
     }
     return base.plan.model_copy(
         update={
-            "sweep": base.plan.sweep.model_copy(update=of_sweep),
+            "sweep": sweep.model_copy(update=of_sweep),
             "channels": dict(sorted(channels.items())),
             "certifications": [],
             "batches": [Batch(index=index, seed=run.seed, runs=[run]) for index, run in enumerate(runs)],

@@ -22,7 +22,7 @@ from owlt.emulator.channel.aimed_fault import Action, Fault, Range
 from owlt.emulator.channel.packet_filter import ANY
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.inputs.quantities import format_size
-from owlt.inputs.sweep import Restart, Sweep
+from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.checks.trials import SEED
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, plan_sweep, with_one_seed
@@ -150,12 +150,13 @@ def plan_of_cases(
     cases: Mapping[str, Sequence[Fault]],
     ip: int = 4,
     clock: Clock = "exact",
+    settings: Mapping[str, object] = MappingProxyType({}),
 ) -> Plan:
-    """One run of each case over a channel with its faults in addition."""
+    """One run of each case over a channel with its faults in addition; `settings` as in `plan_over`."""
     channels = {
         case: channel.model_copy(update={"faults": (*channel.faults, *faults)}) for case, faults in cases.items()
     }
-    return plan_over(name, implementation, channels, file_size_bytes, ip, clock)
+    return plan_over(name, implementation, channels, file_size_bytes, ip, clock, settings)
 
 
 def plan_over(
@@ -165,10 +166,10 @@ def plan_over(
     file_size_bytes: int,
     ip: int = 4,
     clock: Clock = "exact",
-    restarts: Mapping[str, Restart] = MappingProxyType({}),
-    announce_outages: bool = False,
+    settings: Mapping[str, object] = MappingProxyType({}),
 ) -> Plan:
-    """One run over each channel; during some of them, a host restarts, or both sides are suspended and resumed."""
+    """One run over each channel; `settings` are keys of the sweep with what happens during the runs, such as
+    restarts."""
     sweep = Sweep.model_validate(
         {
             "name": name.replace("_", "-").replace(".", "-").lower(),
@@ -177,8 +178,7 @@ def plan_over(
             "implementations": [implementation.name],
             "file_size": format_size(file_size_bytes),
             "channel": list(channels),
-            "restarts": dict(restarts),
-            "announce_outages": announce_outages,
+            **settings,
             "ip": ip,
             "certify": False,
             "quarantine_after": 0,
@@ -204,6 +204,13 @@ def sent_packets(run: Path, dissectors: Dissectors | None = None) -> list[SentPa
             for number, message in enumerate(own, start=1)
         ]
     return sorted(sent, key=lambda packet: (packet.at_ns, packet.place))
+
+
+def first_packet_ns(run: Path) -> int:
+    """When the first packet of a run was sent, from its launch; 0 if none was. Raises OwltError without its captures,
+    OSError."""
+    sent = sent_packets(run)
+    return sent[0].at_ns - (read_record(run).started_at_ns or 0) if sent else 0
 
 
 def ladder_lines(run: Path) -> list[str]:

@@ -1,12 +1,16 @@
-"""Suites of fault and interoperability tests: cases of aimed faults with what is expected, as YAML in profiles/suites/.
+"""Suites of fault and interoperability tests: cases of aimed faults and commands with what is expected, as YAML in
+profiles/suites/.
 
-A case is one short transfer. Its verdict follows from the record of its run; a fault that hit nothing is no test.
+A case is one short transfer. Its verdict follows from its run; a fault that hit nothing is no test, nor is a command to
+a program that had ended.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from xml.etree import ElementTree
@@ -15,22 +19,26 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from owlt import PACKAGE
 from owlt.agents.contract import pairs
-from owlt.agents.contract.implementation import Implementation, Parameter
+from owlt.agents.contract.implementation import ROLES, Implementation, Parameter, Role
 from owlt.emulator.channel.aimed_fault import Fault
-from owlt.inputs.axis_values import Size
+from owlt.inputs.axis_values import Delay, Size
 from owlt.inputs.mistake import Invalid, Mistake, Place, did_you_mean, got
+from owlt.inputs.quantities import format_delay
+from owlt.inputs.sweep import CommandName, GivenCommand
 from owlt.inputs.validation import mistakes_in
+from owlt.orchestrator.checks.fault_cases import SentPacket, sent_packets
 from owlt.orchestrator.errors import NotFound, ProfileError
 from owlt.orchestrator.planning.plan import faults_of
 from owlt.orchestrator.profiles.load import read_document
 from owlt.results.record import Outcome, RunRecord
 
 SUITES = PACKAGE / "profiles" / "suites"
-Expected = Literal["delivered", "ends"]
+Expected = Literal["delivered", "ends", "cancelled"]
 Verdict = Literal["passed", "failed", "inconclusive", "not applicable"]
 _MET: Mapping[Expected, tuple[Outcome, ...]] = {
     "delivered": (Outcome.COMPLETED,),
     "ends": (Outcome.COMPLETED, Outcome.FAILED, Outcome.INCOMPLETE),
+    "cancelled": (Outcome.FAILED, Outcome.INCOMPLETE),
 }
 """The outcomes of runs with which an expectation is met."""
 
@@ -47,20 +55,56 @@ def _faults(written: Any) -> tuple[Fault, ...]:
         raise Invalid(*(replace(each, where=Place(key=each.where.key[1:])) for each in wrong.mistakes)) from None
 
 
+STILL_SENDING_NS = 50_000_000
+"""How long after it was suspended a sender may still send, in its last packets."""
+
+
+class CaseCommand(BaseModel):
+    """A command of its profile that a side gets during the transfer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    side: Annotated[Role, Field(description="which side gets it")]
+    after: Annotated[Delay, Field(description="when it gets it, from the first packet of the transfer, with its unit")]
+    command: Annotated[CommandName, Field(description="suspend, resume or cancel")]
+
+    @property
+    def text(self) -> str:
+        """In words, such as "sender: suspend after 60 ms"."""
+        return f"{self.side}: {self.command} after {format_delay(self.after)}"
+
+    def given(self, first_packet_ns: int) -> GivenCommand:
+        """The command as a sweep has it; `first_packet_ns`: from the launch."""
+        at = format_delay(first_packet_ns + self.after)
+        return GivenCommand.model_validate({"side": self.side, "at": at, "command": self.command})
+
+
 class SuiteCase(BaseModel):
-    """One test: what it is for, the section of the specification, the faults, and what is expected."""
+    """One test: what it is for, the section of the specification, the faults and commands, and what is expected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     purpose: Annotated[str, Field(description="what the implementation has to do")]
     reference: Annotated[str, Field(description="section of the specification")]
     faults: Annotated[tuple[Fault, ...], BeforeValidator(lambda written: _faults(written))] = ()
+    commands: Annotated[
+        tuple[CaseCommand, ...],
+        Field(description="commands of the profile that a side gets; without them, the case is left out"),
+    ] = ()
     expected: Annotated[
-        Expected, Field(description="delivered: the file; ends: both programs end by themselves within the time limit")
+        Expected,
+        Field(
+            description="delivered: the file; ends: both programs end by themselves within the time limit; cancelled: "
+            "both end by themselves, without the file"
+        ),
     ]
     parameters: Annotated[
         dict[str, Parameter], Field(description="parameters of the implementation; without them, the case is left out")
     ] = {}
+
+
+UNDISTURBED = SuiteCase(purpose="the file is delivered", reference="", expected="delivered")
+"""A transfer without faults and commands."""
 
 
 class Suite(BaseModel):
@@ -97,8 +141,17 @@ def find_suite(name: str, protocol: str) -> Suite:
     return suite
 
 
+def has_commands(implementation: Implementation, case: SuiteCase) -> bool:
+    """Whether the profile of each side has the commands that it gets in a case."""
+    sides = {role: implementation.of(role).side(role) for role in ROLES}
+    return all(getattr(sides[each.side], each.command) is not None for each in case.commands)
+
+
 def in_case(implementation: Implementation, case: SuiteCase) -> Implementation | None:
-    """The implementation with the parameters of a case, of both sides of a pair; None if it does not have them."""
+    """The implementation with the parameters of a case, of both sides of a pair; None if it does not have them, or not
+    its commands."""
+    if not has_commands(implementation, case):
+        return None
     changes: dict[str, Parameter] = {}
     for name, value in case.parameters.items():
         has = [each for each in implementation.parameters if each in (name, f"sender.{name}", f"receiver.{name}")]
@@ -119,6 +172,7 @@ class Finding:
     purpose: str
     reference: str
     faults: tuple[str, ...]
+    commands: tuple[str, ...]
     expected: Expected
     observed: str
     verdict: Verdict
@@ -126,15 +180,32 @@ class Finding:
 
 
 def finding_of(name: str, case: SuiteCase, record: RunRecord | None, run: Path | None) -> Finding:
-    """The verdict on a case by the record of its run; None: the implementation does not have its parameters."""
+    """The verdict on a case by its run and the record of it; None: the implementation does not have its parameters or
+    commands."""
     faults = tuple(f"{fault.direction}: {fault.text}: {fault.action.text}" for fault in case.faults)
+    commands = tuple(command.text for command in case.commands)
     observed, verdict = _observed(case, record)
-    return Finding(name, case.purpose, case.reference, faults, case.expected, observed, verdict, run)
+    if verdict == "passed" and run is not None and (sent := sent_while_suspended(case, sent_packets(run))):
+        observed, verdict = f"{observed}; the sender sent {sent} packets while it was suspended", "failed"
+    return Finding(name, case.purpose, case.reference, faults, commands, case.expected, observed, verdict, run)
+
+
+def sent_while_suspended(case: SuiteCase, sent: Sequence[SentPacket]) -> int:
+    """How many packets the sender sent from shortly after it was suspended until it was resumed."""
+    begin_ns, windows = sent[0].at_ns if sent else 0, []
+    to_sender = sorted((each for each in case.commands if each.side == "sender"), key=lambda each: each.after)
+    for command, following in pairwise([*to_sender, None]):
+        if command is not None and command.command == "suspend":
+            end_ns = math.inf if following is None else begin_ns + following.after
+            windows.append((begin_ns + command.after + STILL_SENDING_NS, end_ns))
+    own = [packet.at_ns for packet in sent if packet.place.direction == "forward"]
+    return sum(start_ns <= at_ns < end_ns for at_ns in own for start_ns, end_ns in windows)
 
 
 def _observed(case: SuiteCase, record: RunRecord | None) -> tuple[str, Verdict]:
     if record is None:
-        return f"it does not have the parameters {', '.join(case.parameters)}", "not applicable"
+        names = [*case.parameters, *dict.fromkeys(command.command for command in case.commands)]
+        return f"its profile does not have {', '.join(names)}", "not applicable"
     outcome = f"{record.outcome}{f': {record.reason}' if record.reason else ''}"
     if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED, Outcome.QUARANTINED):
         return outcome, "inconclusive"
@@ -145,6 +216,11 @@ def _observed(case: SuiteCase, record: RunRecord | None) -> tuple[str, Verdict]:
     missed = [each.fault for each in record.faults.faults if not each.hits] if record.faults else []
     if missed:
         return f"{outcome}; no packet was hit by: {', '.join(missed)}", "inconclusive"
+    if case.commands and record.suspect:
+        return f"{outcome}; {'; '.join(record.suspect)}", "inconclusive"
+    stopped = [role for role in ROLES if getattr(record, role).stopped]
+    if case.expected == "cancelled" and stopped:
+        return f"{outcome}; the {' and the '.join(stopped)} had not ended", "failed"
     return outcome, "passed" if record.outcome in _MET[case.expected] else "failed"
 
 

@@ -87,15 +87,16 @@ def _findings(
     from owlt.orchestrator.checks.suites import finding_of, in_case
 
     groups: dict[tuple[tuple[str, contract.Parameter], ...], dict[str, SuiteCase]] = {}
-    for case_name, case in suite.cases.items():
-        groups.setdefault(tuple(case.parameters.items()), {})[case_name] = case
     found: dict[str, Finding] = {}
+    for case_name, case in suite.cases.items():
+        if in_case(implementation, case) is None:
+            found[case_name] = finding_of(case_name, case, None, None)
+        else:
+            groups.setdefault(tuple(case.parameters.items()), {})[case_name] = case
     for number, cases in enumerate(groups.values(), start=1):
         variant = in_case(implementation, next(iter(cases.values())))
-        if variant is None:
-            found |= {name: finding_of(name, case, None, None) for name, case in cases.items()}
-        else:
-            found |= _performed(perform, variant, suite, cases, results / str(number))
+        assert variant is not None
+        found |= _performed(perform, variant, suite, cases, results / str(number))
     return [found[case_name] for case_name in suite.cases]
 
 
@@ -106,15 +107,27 @@ def _performed(
     cases: Mapping[str, SuiteCase],
     results: Path,
 ) -> dict[str, Finding]:
-    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_of_cases
-    from owlt.orchestrator.checks.suites import finding_of
+    """The verdicts of cases with the same parameters. Commands are given at times after the first packet: that of a run
+    without commands, which is sent at the same time."""
+    from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, first_packet_ns, plan_of_cases
+    from owlt.orchestrator.checks.suites import UNDISTURBED, finding_of
     from owlt.results.record import read_record
     from owlt.results.recorded_runs import run_directory
 
-    faults = {name: case.faults for name, case in cases.items()}
-    plan = plan_of_cases(f"conform-{implementation.name}", implementation, PLAIN_CHANNEL, suite.file_size, faults)
-    perform(plan, results)
-    runs = {run.permutation.channel_name: run_directory(results, run.run_id) for run in plan.runs}
+    def performed(part: Path, of: Mapping[str, SuiteCase], first_ns: int = 0) -> dict[str, Path]:
+        faults = {name: case.faults for name, case in of.items()}
+        given = {name: [each.given(first_ns) for each in case.commands] for name, case in of.items() if case.commands}
+        name, settings = f"conform-{implementation.name}", {"commands": given}
+        plan = plan_of_cases(name, implementation, PLAIN_CHANNEL, suite.file_size, faults, settings=settings)
+        perform(plan, part)
+        return {run.permutation.channel_name: run_directory(part, run.run_id) for run in plan.runs}
+
+    commanded = {name: case for name, case in cases.items() if case.commands}
+    others = {name: case for name, case in cases.items() if not case.commands}
+    runs = performed(results, others or {"none": UNDISTURBED})
+    if commanded:
+        first_ns = first_packet_ns(next(iter(runs.values())))
+        runs |= performed(results.with_name(f"{results.name}-commands"), commanded, first_ns)
     return {name: finding_of(name, case, read_record(runs[name]), runs[name]) for name, case in cases.items()}
 
 

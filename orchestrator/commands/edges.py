@@ -176,8 +176,7 @@ class _InterruptedTransfer:
             self.implementation,
             channels,
             self.size_bytes,
-            restarts=restarts,
-            announce_outages=self.announce_outages,
+            settings={"restarts": dict(restarts), "announce_outages": self.announce_outages},
         )
         self.perform(plan, self.results / part)
         return {run.permutation.channel_name: run_directory(self.results / part, run.run_id) for run in plan.runs}

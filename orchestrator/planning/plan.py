@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
@@ -28,7 +29,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import AXES, OF_THE_LINK, base_name
 from owlt.inputs.mistake import Invalid, Mistake, Place, ResultsConflict, got, not_one_of
 from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
-from owlt.inputs.sweep import MOST_REPETITIONS, Advertised, Sweep
+from owlt.inputs.sweep import MOST_REPETITIONS, OF_CHANNELS, Advertised, CommandName, Sweep
 from owlt.orchestrator.errors import SweepMistake
 from owlt.orchestrator.planning.grid import baseline_of, permutations, require_points_of_assertions
 from owlt.orchestrator.planning.run_channel import (
@@ -137,9 +138,11 @@ def plan_sweep(
     if unused := list(_unused_advertised(sweep, points)):
         raise SweepMistake(*unused)
     require_points_of_assertions(sweep, points)
-    named = [("restarts", name) for name in sweep.restarts] + [("skipped_waits", name) for name in sweep.skipped_waits]
-    if strangers := sorted((key, name) for key, name in named if name not in profiles):
+    strangers = [(key, name) for key in OF_CHANNELS for name in getattr(sweep, key) if name not in profiles]
+    if strangers:
         raise SweepMistake(*(not_one_of(name, profiles).at(Place(key=(key, name))) for key, name in strangers))
+    if unknown := list(_unknown_commands(sweep, points, implementations)):
+        raise SweepMistake(*unknown)
     keyed = _keyed_channels(sweep, points, profiles)
     for point in points:
         _require_mtu(point, keyed[_conditions(point)][1])
@@ -274,15 +277,32 @@ def _run(sweep: Sweep, order: int, place: RunPlace, key: str, channel: ChannelSp
         channel_key=key,
         rtt_s=longest_rtt_s(channel),
         slowest_rate_bps=slowest_rate_bps(channel),
-        channel_changes_s=max(time_to_change_s(channel), _restarted_s(sweep, place.permutation)),
+        channel_changes_s=max(time_to_change_s(channel), _disturbed_s(sweep, place.permutation.channel_name)),
         faults=channel.to_wire().get("faults", []),
     )
 
 
-def _restarted_s(sweep: Sweep, permutation: Permutation) -> float:
-    """The time from the launch until a host has restarted; 0 if none does."""
-    restart = sweep.restarts.get(permutation.channel_name)
-    return (restart.at + restart.after) / 1e9 if restart else 0.0
+def _disturbed_s(sweep: Sweep, channel: str) -> float:
+    """The time from the launch until a host has restarted and the sides have got their commands; 0 without them."""
+    restarted = [each.at + each.after for each in [sweep.restarts.get(channel)] if each]
+    commanded = [each.at for each in sweep.commands.get(channel, [])]
+    return max(restarted + commanded, default=0) / 1e9
+
+
+def _unknown_commands(
+    sweep: Sweep, points: Sequence[Permutation], implementations: Mapping[str, Implementation]
+) -> Iterator[Mistake]:
+    """A mistake for each command that the profile of an implementation does not have, which would get it."""
+    for channel, commands in sweep.commands.items():
+        performed = dict.fromkeys(point.implementation for point in points if point.channel_name == channel)
+        for name, number in product(performed, range(len(commands))):
+            given = commands[number]
+            side = implementations[name].of(given.side).side(given.side)
+            if getattr(side, given.command) is None:
+                known = [each for each in get_args(CommandName) if getattr(side, each) is not None]
+                problem = f"the {given.side} of {name} has no command {given.command} in its profile"
+                expected = f"one of its commands: {', '.join(known) or 'it has none'}"
+                yield Mistake(problem, expected, where=Place(key=("commands", channel, number, "command")))
 
 
 def _unused_advertised(sweep: Sweep, points: Sequence[Permutation]) -> Iterator[Mistake]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from owlt.emulator.channel.packet_filter import ANY
 from owlt.emulator.channel.spec import DIRECTIONS
-from owlt.inputs.sweep import Sweep
+from owlt.inputs.sweep import OF_CHANNELS, Sweep
 from owlt.orchestrator.hosts.confinement import START_STEP_NS
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Run
@@ -37,8 +37,8 @@ def beginning_of(run: Run, sweep: Sweep) -> Run | None:
     """The shared run: it begins like this run, and its faults hit nothing. It is equal for all runs that can share it;
     None if this run has to be performed from its start."""
     name = run.permutation.channel_name
-    is_altered = name in sweep.restarts or name in sweep.skipped_waits or sweep.announce_outages or sweep.host_captures
-    is_alone = sweep.clock != "exact" or sweep.rig != "virtual" or is_altered
+    is_altered = sweep.announce_outages or any(name in getattr(sweep, key) for key in OF_CHANNELS)
+    is_alone = sweep.clock != "exact" or sweep.rig != "virtual" or sweep.host_captures or is_altered
     if is_alone or not all(map(_is_simple, run.faults)):
         return None
     permutation = run.permutation.model_copy(update={"channel_name": BEGINNING})

@@ -23,7 +23,7 @@ from typing import IO, Any, Protocol
 
 from owlt.agents.contract.implementation import Clock
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.inputs.sweep import Sweep
+from owlt.inputs.sweep import OF_CHANNELS, Sweep
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.own_directories import process_directory
@@ -314,7 +314,7 @@ class SharedBeginnings:
 
 def _launch_settings(sweep: Sweep) -> dict[str, Any]:
     """What the beginning of a run depends on in its sweep: all but the names of channels."""
-    return sweep.model_dump(mode="json", exclude={"name", "channel", "restarts", "skipped_waits"})
+    return sweep.model_dump(mode="json", exclude={"name", "channel", *OF_CHANNELS})
 
 
 class VirtualWorkers:

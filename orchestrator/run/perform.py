@@ -50,7 +50,15 @@ from owlt.orchestrator.run.observing import (
     start_watch,
     stop_sampling,
 )
-from owlt.orchestrator.run.programs import Intervention, announce_outages, launch, restart, stop_programs, wait_for_end
+from owlt.orchestrator.run.programs import (
+    Intervention,
+    announce_outages,
+    command,
+    launch,
+    restart,
+    stop_programs,
+    wait_for_end,
+)
 from owlt.orchestrator.run.staging import Staged, is_full, stage
 from owlt.orchestrator.run.state import Ended, GaveUp, RunResult, Setting, Sides
 from owlt.orchestrator.steady_clock import ClockStep
@@ -270,13 +278,15 @@ def _stop(in_progress: _RunInProgress, staged: Staged, instruments: _Instruments
 def _interventions(in_progress: _RunInProgress, staged: Staged) -> Iterable[Intervention]:
     """What is done to the sides during the session, in the order of time."""
     run, setting, sides = in_progress.run, in_progress.setting, in_progress.sides
-    planned, channel = setting.sweep.restarts.get(run.permutation.channel_name), setting.channel_of(run)
+    sweep, channel = setting.sweep, setting.channel_of(run)
     restarted: Iterable[Intervention] = ()
-    if planned:
+    if planned := sweep.restarts.get(run.permutation.channel_name):
         restarted = restart(planned, staged, setting.rig, in_progress.directory, sides, in_progress.undo)
-    is_announced = setting.sweep.announce_outages and channel.timeline is not None
+    given = sorted(sweep.commands.get(run.permutation.channel_name, []), key=lambda each: each.at)
+    commands = [command(each, sides, in_progress.result.suspect) for each in given]
+    is_announced = sweep.announce_outages and channel.timeline is not None
     announced = announce_outages(channel, sides, time.monotonic()) if is_announced else ()
-    return merge(restarted, announced, key=lambda each: each.at_s)
+    return merge(restarted, commands, announced, key=lambda each: each.at_s)
 
 
 def _note_what_is_left(in_progress: _RunInProgress, staged: Staged, before: Sockets, now_open: Sockets) -> None:

@@ -13,13 +13,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 from owlt.agents.contract.implementation import ROLES, Implementation, Role
 from owlt.agents.contract.side import Exchange, Ready
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.service.player import moments
-from owlt.inputs.sweep import Restart
+from owlt.inputs.sweep import CommandName, GivenCommand, Restart
 from owlt.orchestrator.hosts.confinement import CANNOT_CONFINE, NO_SUCH_PROGRAM, NOT_CONFINED, Confinement, left_running
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.printable import how_ended
@@ -145,16 +145,35 @@ def announce_outages(channel: ChannelSpec, sides: Sides, began_s: float) -> Iter
         if are_up != were_up and are_up == is_suspended:
             is_suspended = not is_suspended
             what = "resumed" if are_up else "suspended"
-            act = partial(_order_all, "resume" if are_up else "suspend", sides)
+            act = partial(_order_both, "resume" if are_up else "suspend", sides)
             yield Intervention(began_s + moment.at_ns / 1e9, f"the sides were to be {what}", act)
         were_up = are_up
 
 
-def _order_all(name: Literal["suspend", "resume"], sides: Sides) -> None:
+def command(given: GivenCommand, sides: Sides, doubts: list[str]) -> Intervention:
+    """Give a side a command of its profile, at a time that counts from now; `doubts` gets a sentence if its program has
+    ended by then."""
+
+    def act() -> None:
+        if sides.programs[given.side].running:
+            _order(given.side, given.command, sides)
+        else:
+            doubts.append(f"the {given.side} had ended before it was to get the command {given.command}")
+
+    at_s = time.monotonic() + given.at / 1e9
+    return Intervention(at_s, f"the {given.side} was to get the command {given.command}", act, is_needed=True)
+
+
+def _order_both(name: CommandName, sides: Sides) -> None:
     for role, program in sides.programs.items():
-        order = getattr(sides.specified[role], name)
-        if order is not None and program.running:
-            program.type(order.send) if order.send is not None else program.signal(order.signal)
+        if program.running:
+            _order(role, name, sides)
+
+
+def _order(role: Role, name: CommandName, sides: Sides) -> None:
+    order, program = getattr(sides.specified[role], name), sides.programs[role]
+    if order is not None:
+        program.type(order.send) if order.send is not None else program.signal(order.signal)
 
 
 def _exchange(role: Role, exchange: Exchange, implementation: Implementation, sides: Sides) -> None:

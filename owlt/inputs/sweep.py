@@ -7,6 +7,7 @@ This module has values only; plan.json has them, too. `orchestrator.profiles.loa
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from math import isqrt
 from typing import Annotated, Any, Literal, Self
 
@@ -169,6 +170,25 @@ class Restart(BaseModel):
     after: Annotated[Delay, Field(description="how long after that it is started again, with its unit")]
 
 
+CommandName = Literal["suspend", "resume", "cancel"]
+
+
+class GivenCommand(BaseModel):
+    """A command of its profile that a side gets during a run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=as_left_out)
+
+    side: Annotated[Literal["sender", "receiver"], Field(description="which side gets it")]
+    at: Annotated[
+        Delay,
+        Field(
+            description="when it gets it, from the launch of the run, with its unit; at the earliest when both "
+            "programs have been started"
+        ),
+    ]
+    command: Annotated[CommandName, Field(description="suspend, resume or cancel: a key of that side in the profile")]
+
+
 class SkippedWaits(BaseModel):
     """Waits of a side that take no time: of each of its threads, the first wait that begins in a window of the run."""
 
@@ -177,6 +197,10 @@ class SkippedWaits(BaseModel):
     side: Annotated[Literal["sender", "receiver"], Field(description="whose waits end immediately")]
     after: Annotated[Delay, Field(description="when the window begins, from the launch of the run, with its unit")]
     before: Annotated[Delay, Field(description="when it ends, likewise")]
+
+
+OF_CHANNELS = ("restarts", "commands", "skipped_waits")
+"""The keys of a sweep with what happens during the runs over a channel, by its name."""
 
 
 class EachAgainst(BaseModel):
@@ -279,6 +303,13 @@ class Sweep(BaseModel):
     restarts: Annotated[
         dict[str, Restart],
         Field(description="a host that restarts during the runs over a channel: {CHANNEL: {side, at, after}}"),
+    ] = {}
+    commands: Annotated[
+        dict[str, Annotated[list[GivenCommand], Field(max_length=64)]],
+        Field(
+            description="commands of its profile that a side gets during the runs over a channel: "
+            "{CHANNEL: [{side, at, command}]}"
+        ),
     ] = {}
     skipped_waits: Annotated[
         dict[str, Annotated[list[SkippedWaits], Field(max_length=64)]],
@@ -483,6 +514,11 @@ class Sweep(BaseModel):
     def margin(self) -> float:
         """The share of the best value by which an implementation may be behind and still be taken."""
         return self.margin_percent / 100
+
+    def of_channel(self, channel: str, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """What happens during the runs over a channel (OF_CHANNELS), for the same channel under other names."""
+        each = {key: getattr(self, key) for key in OF_CHANNELS}
+        return {key: dict.fromkeys(names, of[channel]) if channel in of else {} for key, of in each.items()}
 
     def gives(self, axis: str) -> bool:
         """Whether the sweep has values of an axis, alone or together with others."""

@@ -224,6 +224,7 @@ PLAN_STEPS: Steps = {
     11: _new_keys,  # aimed faults
     12: _new_keys,  # hosts that restart
     13: _new_keys,  # waits that are skipped
+    14: _new_keys,  # commands that the sides get
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

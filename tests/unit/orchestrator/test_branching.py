@@ -98,6 +98,7 @@ def test_the_run_without_faults_shares_the_beginning_of_those_with_faults() -> N
         {"clock": "skip"},
         {"rig": "local"},
         {"restarts": {"case-0": Restart.model_validate({"side": "sender", "at": "1 s", "after": "1 s"})}},
+        {"commands": {"case-0": []}},
     ],
 )
 def test_runs_on_another_clock_or_rig_or_with_a_restart_are_performed_whole(other: dict[str, Any]) -> None:

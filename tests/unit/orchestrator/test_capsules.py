@@ -90,10 +90,11 @@ def test_what_is_sent_in_the_run_is_as_it_was_planned(tmp_path: Path, home: Path
 def test_what_concerns_the_runs_over_another_channel_is_left_out(tmp_path: Path) -> None:
     plan = small_plan("exact", certify=True)
     others = {"restarts": {"other": Restart(side="sender", at="1 s", after="1 s")}, "skipped_waits": {"other": []}}
+    others |= {"commands": {"other": []}}
     planned = plan.model_copy(update={"sweep": plan.sweep.model_copy(update=others)})
     again = read_plan(unpacked(run_with_losses(tmp_path / "results", False, planned), tmp_path)[0].parent.parent)
 
-    assert (again.sweep.restarts, again.sweep.skipped_waits) == ({}, {})
+    assert (again.sweep.restarts, again.sweep.commands, again.sweep.skipped_waits) == ({}, {}, {})
 
 
 def as_sent(plan: Plan, run_id: str) -> list[object]:

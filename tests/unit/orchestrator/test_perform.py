@@ -879,6 +879,76 @@ def test_a_session_that_ends_before_a_host_was_to_restart_is_suspect(stage: Stag
     assert stage.perform().record.suspect == ["the session ended before the receiver was to be killed"]
 
 
+class Commanded:
+    """A receiver that takes the file once it has got the signal USR2."""
+
+    def __init__(self, stage: Stage, at: str = "20 ms", command: str = "resume", side: str = "receiver") -> None:
+        self.signals: list[str] = []
+        stage.receiver = self.receive
+        orders = {"suspend": {"signal": "USR1"}, "resume": {"signal": "USR2"}, "cancel": {"signal": "HUP"}}
+        stage.implementation = {role: COPY[role] | orders for role in ("sender", "receiver")}
+        stage.channels = {"link": LINK}
+        given = {"link": [{"side": side, "at": at, "command": command}]}
+        stage.sweep = {"channel": "link", "rate": None, "delay": None, "packet_error_rate": None, "commands": given}
+
+    def receive(self, process: Process) -> int:
+        def resume() -> None:
+            self.signals.append("USR2")
+            process.write_file(process.arguments[0], process.receive(RECEIVER_ADDRESS, PORT))
+            process.exit(0)
+
+        process.on("USR2", resume)
+        process.on("HUP", lambda: process.exit(1))
+        process.print("ready")
+        process.wait_for_signal()
+
+
+def test_a_side_gets_a_command_of_its_profile_at_its_time(stage: Stage) -> None:
+    commanded = Commanded(stage)
+    record = stage.perform().record
+
+    assert (commanded.signals, record.outcome, record.suspect) == (["USR2"], Outcome.COMPLETED, [])
+
+
+def test_a_transfer_that_is_cancelled_has_failed(stage: Stage) -> None:
+    Commanded(stage, command="cancel")
+    record = stage.perform().record
+
+    assert (record.outcome, record.suspect) == (Outcome.FAILED, [])
+    assert record.reason == "the receiver exited with status 1; its last line: 'ready'"
+
+
+def test_a_session_that_ends_before_a_command_is_suspect(stage: Stage) -> None:
+    Commanded(stage, at="1 h")
+    stage.receiver = take
+
+    assert stage.perform().record.suspect == ["the session ended before the receiver was to get the command resume"]
+
+
+def test_a_command_to_a_program_that_has_ended_makes_a_run_suspect(stage: Stage) -> None:
+    commanded = Commanded(stage, at="20 ms", side="sender")
+    stage.sweep["commands"]["link"].append({"side": "receiver", "at": "40 ms", "command": "resume"})
+
+    assert stage.perform().record.suspect == ["the sender had ended before it was to get the command resume"]
+    assert commanded.signals == ["USR2"]
+
+
+def test_a_command_that_the_profile_does_not_have_is_refused(stage: Stage) -> None:
+    Commanded(stage, command="cancel", side="sender")
+    stage.implementation = {}
+
+    with pytest.raises(SweepMistake, match="the sender of copy has no command cancel in its profile"):
+        stage.perform()
+
+
+def test_a_command_over_a_channel_that_the_sweep_does_not_have_is_refused(stage: Stage) -> None:
+    Commanded(stage)
+    stage.sweep["commands"]["other"] = []
+
+    with pytest.raises(SweepMistake, match=r"commands\.other: got 'other', expected one of link"):
+        stage.perform()
+
+
 def test_files_that_a_side_did_not_remove_are_in_the_record(stage: Stage) -> None:
     def litter(process: Process) -> int:
         process.write_file(f"{stage.run_directory}/1.bundle", bytes(300))

@@ -8,7 +8,17 @@ from xml.etree import ElementTree
 import pytest
 from pydantic import ValidationError
 
-from owlt.orchestrator.checks.suites import SUITES, Suite, SuiteCase, find_suite, finding_of, in_case, junit
+from owlt.orchestrator.checks.fault_cases import Place, SentPacket
+from owlt.orchestrator.checks.suites import (
+    SUITES,
+    Suite,
+    SuiteCase,
+    find_suite,
+    finding_of,
+    in_case,
+    junit,
+    sent_while_suspended,
+)
 from owlt.orchestrator.errors import NotFound, ProfileError
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.results.record import FaultCount, Faults, Outcome
@@ -29,7 +39,8 @@ def test_a_suite_that_comes_with_owlt_is_for_its_protocol(path: Path) -> None:
     assert find_suite("", suite.protocol).protocol == suite.protocol
     assert path.stem.partition("-")[0] == suite.protocol.lower()
     assert not suite.cases["no-fault"].faults
-    assert all(each.faults or each.parameters for name, each in suite.cases.items() if name != "no-fault")
+    others = [each for name, each in suite.cases.items() if name != "no-fault"]
+    assert all(each.faults or each.parameters or each.commands for each in others)
 
 
 def test_a_suite_that_does_not_exist_is_named_with_the_nearest() -> None:
@@ -68,10 +79,69 @@ def test_a_mistake_in_a_suite_is_named_with_its_line(tmp_path: Path) -> None:
         ("ends", Outcome.COMPLETED, "passed"),
         ("ends", Outcome.TIMED_OUT, "failed"),
         ("ends", Outcome.CORRUPT, "failed"),
+        ("cancelled", Outcome.FAILED, "passed"),
+        ("cancelled", Outcome.INCOMPLETE, "passed"),
+        ("cancelled", Outcome.COMPLETED, "failed"),
+        ("cancelled", Outcome.TIMED_OUT, "failed"),
     ],
 )
 def test_the_verdict_follows_from_the_outcome(expected: str, outcome: Outcome, verdict: str) -> None:
     assert finding_of("one", case(expected=expected), recorded(outcome=outcome), None).verdict == verdict
+
+
+def test_a_cancelled_transfer_whose_peer_had_to_be_stopped_has_failed() -> None:
+    left = recorded(outcome=Outcome.FAILED, receiver={"stopped": True})
+    finding = finding_of("one", case(expected="cancelled"), left, None)
+
+    assert (finding.verdict, finding.observed) == ("failed", "failed; the receiver had not ended")
+
+
+CANCEL = {"side": "sender", "after": "60 ms", "command": "cancel"}
+
+
+def test_a_command_to_a_program_that_had_ended_is_no_test() -> None:
+    late = recorded(outcome=Outcome.COMPLETED, suspect=["the sender had ended"])
+    finding = finding_of("one", case(commands=[CANCEL]), late, None)
+
+    assert (finding.verdict, finding.observed) == ("inconclusive", "completed; the sender had ended")
+    assert finding.commands == ("sender: cancel after 60 ms",)
+
+
+def test_a_case_with_commands_that_a_profile_does_not_have_is_not_applicable() -> None:
+    with_command = case(commands=[CANCEL | {"command": "suspend"}])
+
+    assert in_case(find_implementation("cfdp"), with_command) is not None
+    assert in_case(find_implementation("cfdp-simplified"), with_command) is None
+    assert finding_of("one", with_command, None, None).observed == "its profile does not have suspend"
+
+
+def test_a_command_is_given_at_its_time_after_the_first_packet() -> None:
+    (command,) = case(commands=[CANCEL]).commands
+
+    assert command.given(first_packet_ns=5_000_000).at == 65_000_000
+
+
+SUSPEND = [
+    {"side": "sender", "after": "100 ms", "command": "suspend"},
+    {"side": "sender", "after": "1 s", "command": "resume"},
+]
+
+
+@pytest.mark.parametrize(
+    ("commands", "sent_ms", "count"),
+    [
+        (SUSPEND, [0, 90, 149, 1000], 0),
+        (SUSPEND, [0, 90, 150, 999, 1000], 2),
+        (SUSPEND[:1], [0, 5000], 1),
+        ([each | {"side": "receiver"} for each in SUSPEND], [0, 500], 0),
+        ([], [0, 500], 0),
+    ],
+)
+def test_packets_of_a_suspended_sender_are_counted(commands: list[object], sent_ms: list[int], count: int) -> None:
+    sent = [SentPacket(Place("forward", number), 10**6 * at, "data") for number, at in enumerate(sent_ms, start=1)]
+    answers = [SentPacket(Place("reverse", 1), 500_000_000, "nak")]
+
+    assert sent_while_suspended(case(commands=commands), [*sent, *answers]) == count
 
 
 def test_a_fault_that_hit_nothing_is_no_test() -> None:
