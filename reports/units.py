@@ -1,4 +1,4 @@
-"""Quantities as the field writes them: 25 ms, 10 Mbit/s, 100 kB (decimal), packet error rate 10⁻⁴."""
+"""Quantities formatted as usual in the field: 25 ms, 10 Mbit/s, 100 kB (decimal), packet error rate 10⁻⁴."""
 
 from __future__ import annotations
 

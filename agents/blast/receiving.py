@@ -46,21 +46,49 @@ class Patience:
         return cls(first_s=longest_s, silence_s=longest_s, after_end_s=0.1 + one_way_delay_s + 10 * packet_s)
 
 
-class Receiving:
-    """A `Party` that receives one file into `output`, which appears when it is complete. It sends nothing."""
+class _Listening:
+    """A `Party` that sends nothing, and waits for datagrams until an end marker or a timeout."""
 
-    def __init__(self, output: Path, pieces: Pieces, patience: Patience, now_s: float) -> None:
-        self._file = IncomingFile(output)
-        self._pieces = pieces
+    def __init__(self, patience: Patience, now_s: float) -> None:
         self._patience = patience
-        self._has = bytearray(pieces.count)
-        self._missing = pieces.count
-        self._again = 0
+        self._duplicates = 0
         self._unreadable = 0
-        self._begun = False
         self._end_markers = 0
         self.ended = False
         self.wakes_at_s = now_s + patience.first_s
+
+    def has_datagram(self) -> bool:
+        return False
+
+    def next_datagram(self, now_s: float) -> bytes:
+        raise AssertionError("a blast receiver never sends")
+
+    def advance(self, now_s: float) -> None:
+        self.ended = now_s >= self.wakes_at_s
+
+    def hear(self, datagram: bytes, now_s: float) -> None:
+        try:
+            self._take(datagram, now_s)
+        except Unreadable:
+            self._unreadable += 1
+            return
+        self.wakes_at_s = now_s + (self._patience.after_end_s if self._end_markers else self._patience.silence_s)
+
+    def _take(self, datagram: bytes, now_s: float) -> None:
+        """Take a datagram or an end marker. Raises Unreadable."""
+        raise NotImplementedError
+
+
+class Receiving(_Listening):
+    """A `Party` that receives one file into `output`, which appears when it is complete. It sends nothing."""
+
+    def __init__(self, output: Path, pieces: Pieces, patience: Patience, now_s: float) -> None:
+        super().__init__(patience, now_s)
+        self._file = IncomingFile(output)
+        self._pieces = pieces
+        self._has = bytearray(pieces.count)
+        self._missing = pieces.count
+        self._begun = False
 
     def __enter__(self) -> Self:
         return self
@@ -68,40 +96,27 @@ class Receiving:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def has_datagram(self) -> bool:
-        return False
-
-    def next_datagram(self, now_s: float) -> bytes:
-        raise AssertionError("a receiver of a blast has nothing to say")
-
     def advance(self, now_s: float) -> None:
-        self.ended = now_s >= self.wakes_at_s or (self._begun and self._missing == 0)
+        super().advance(now_s)
+        self.ended = self.ended or (self._begun and self._missing == 0)
 
-    def hear(self, datagram: bytes, now_s: float) -> None:
-        try:
-            number, data = self._pieces.decode(datagram)
-        except Unreadable:
-            self._unreadable += 1
-            return
+    def _take(self, datagram: bytes, now_s: float) -> None:
+        number, data = self._pieces.decode(datagram)
         self._begun = True
         if number == self._pieces.count:
             self._end_markers += 1
         elif self._has[number]:
-            self._again += 1
+            self._duplicates += 1
         else:
-            self._keep(number, data)
-        self.wakes_at_s = now_s + (self._patience.after_end_s if self._end_markers else self._patience.silence_s)
-
-    def _keep(self, number: int, data: memoryview) -> None:
-        self._file.write(number * self._pieces.segment_bytes, data)
-        self._has[number] = True
-        self._missing -= 1
+            self._file.write(number * self._pieces.segment_bytes, data)
+            self._has[number] = True
+            self._missing -= 1
 
     def facts(self) -> str:
         """Publish the file and return the last line of output. Raises Failed if the file is incomplete."""
         came = self._pieces.count - self._missing
         facts = (
-            f"{came} of {self._pieces.count} datagrams came; again={self._again} unreadable={self._unreadable} "
+            f"{came} of {self._pieces.count} datagrams came; again={self._duplicates} unreadable={self._unreadable} "
             f"end_markers={self._end_markers}"
         )
         if self._missing or not self._begun:
@@ -110,42 +125,23 @@ class Receiving:
         return facts
 
 
-class Counting:
+class Counting(_Listening):
     """A `Party` that counts pieces, each once, until an end marker or a timeout."""
 
     def __init__(self, stream: Stream, duration_s: float, patience: Patience, now_s: float) -> None:
+        super().__init__(patience, now_s)
         self._stream = stream
         self._duration_s = duration_s
-        self._patience = patience
         self._counts_until_s = inf
         self._late = 0
         self._arrived = Intervals()
-        self._again = 0
-        self._unreadable = 0
-        self._end_markers = 0
-        self.ended = False
-        self.wakes_at_s = now_s + patience.first_s
 
-    def has_datagram(self) -> bool:
-        return False
-
-    def next_datagram(self, now_s: float) -> bytes:
-        raise AssertionError("a receiver of a blast has nothing to say")
-
-    def advance(self, now_s: float) -> None:
-        self.ended = now_s >= self.wakes_at_s
-
-    def hear(self, datagram: bytes, now_s: float) -> None:
-        try:
-            number = self._stream.number_of(datagram)
-        except Unreadable:
-            self._unreadable += 1
-            return
+    def _take(self, datagram: bytes, now_s: float) -> None:
+        number = self._stream.number_of(datagram)
         if number is None:
             self._end_markers += 1
         else:
             self._count(number, now_s)
-        self.wakes_at_s = now_s + (self._patience.after_end_s if self._end_markers else self._patience.silence_s)
 
     def _count(self, number: int, now_s: float) -> None:
         if not self._arrived:
@@ -153,14 +149,14 @@ class Counting:
         if now_s > self._counts_until_s:
             self._late += 1
         elif not self._arrived.add(number, number + 1):
-            self._again += 1
+            self._duplicates += 1
 
     def facts(self) -> str:
         """The last line of output. Raises Failed if nothing came."""
         count = self._arrived.total
         facts = (
             f"received_bytes={count * self._stream.segment_bytes} datagrams={count} late={self._late} "
-            f"again={self._again} unreadable={self._unreadable} end_markers={self._end_markers}"
+            f"again={self._duplicates} unreadable={self._unreadable} end_markers={self._end_markers}"
         )
         if not count:
             raise Failed(f"no data arrived: {facts}")

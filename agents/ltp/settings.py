@@ -52,7 +52,7 @@ class Settings:
     cancel_limit: int = option("retransmissions of a cancellation without an acknowledgement", count, 5)
     cycle_limit: int = option("consecutive reports that repeated data are still missing", count, 100)
     idle_limit_s: float | None = option(
-        "silence of the peer that ends a run; default: 30 and 27 timers", not_negative, None
+        "silence of the peer that ends a run; default: 30 s plus 27 timer intervals", not_negative, None
     )
     seed: int | None = option("seed of the first serial numbers; default: random", count, None)
 

@@ -122,7 +122,7 @@ class Custody:
             return self._signal(record, captured, is_whole)
         if isinstance(record, AggregateCustodySignal):
             if is_whole and not record.is_complete:
-                raise Unreadable("fills of an aggregate custody signal that do not end")
+                raise Unreadable("truncated fills of an aggregate custody signal")
             return self._aggregate(record, is_whole)
         kind = content[0] >> 4
         if kind == STATUS_REPORT and is_whole and len(content) > 2:

@@ -89,7 +89,7 @@ class Cfdp(Reader):
         pdu = _header(packet, place)
         if pdu is None:
             if not packet.cut:
-                raise Unreadable("a header that does not end")
+                raise Unreadable("a truncated header")
             return PacketContent("PDU", CUT, unplaced=True), packet.datagram_bytes
         if pdu.is_data:
             return self._data(packet, pdu), pdu.next
@@ -105,7 +105,7 @@ class Cfdp(Reader):
             return self._directive(code, fields, pdu, is_whole), pdu.next
         except IndexError as error:
             if is_whole:
-                raise Unreadable(f"a {_NAMES[code]} that does not end") from error
+                raise Unreadable(f"a truncated {_NAMES[code]}") from error
             return PacketContent(_NAMES[code], CUT), pdu.next
 
     def _data(self, packet: Packet, pdu: _Pdu) -> PacketContent:
@@ -257,7 +257,7 @@ def _require_tlvs(fields: bytes, place: int, is_whole: bool) -> None:
     while is_whole and place < len(fields):
         place += 2 + fields[place + 1]
         if place > len(fields):
-            raise Unreadable("an option that does not end")
+            raise Unreadable("a truncated option")
 
 
 def _condition(code: int) -> str:

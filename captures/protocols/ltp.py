@@ -91,16 +91,16 @@ class Ltp(Reader):
                 raise Unreadable(f"a segment of {place - begin} octets in a datagram of {packet.datagram_bytes}")
         except IndexError as error:
             if not packet.cut:
-                raise Unreadable(f"a segment that does not end: {error}") from error
+                raise Unreadable(f"a truncated segment: {error}") from error
             return PacketContent(_NAMES[kind], CUT, unplaced=kind in _DATA), packet.datagram_bytes
         try:
             place = _behind_extensions(octets, place, extensions & 15)
         except IndexError as error:
             if not packet.cut:
-                raise Unreadable("extensions that do not end") from error
+                raise Unreadable("a truncated list of extensions") from error
             place = max(place, len(octets))  # what follows is the rest of them, or another segment
         if place > packet.datagram_bytes:
-            raise Unreadable("extensions that do not end")
+            raise Unreadable("a truncated list of extensions")
         return content, place
 
     def _content(self, packet: Packet, kind: int, block: _Block, place: int) -> tuple[PacketContent, int]:

@@ -194,7 +194,7 @@ def _nack(packet: Packet, header_bytes: int) -> PacketContent:
         flags |= packet.payload[place + 1] if place + 4 <= len(packet.payload) else 0
         place += 4 + int.from_bytes(packet.payload[place + 2 : place + 4], "big")
     if place != len(packet.payload):
-        raise Unreadable("repair requests that do not end with the message")
+        raise Unreadable("repair requests beyond the end of the message")
     asked = [word for flag, word in _NACK_ASKS.items() if flags & flag]
     return PacketContent("NACK", f"asks for {', '.join(asked)}" if asked else "")
 

@@ -111,7 +111,7 @@ def before_every_command(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Set what all commands share. The help page of `owlt` has the text of `app` instead."""
+    """The global options. The text of the help page is that of `app`."""
     verbosity.quiet = verbosity.verbose = False
     set_verbosity(quiet, verbose)
 

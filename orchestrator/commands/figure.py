@@ -84,9 +84,12 @@ class FigureOptions:
         ),
     ] = "ieee-column"
     height: Annotated[
-        str, typer.Option("--height", metavar="LENGTH", help="Such as 60mm; default: from the number of panels.")
+        str,
+        typer.Option(
+            "--height", metavar="LENGTH", help="Height of the figure, such as 60mm; default: from the number of panels."
+        ),
     ] = ""
-    font: Annotated[str, typer.Option("--font", metavar="SIZE", help="The size of type, such as 8pt.")] = "8pt"
+    font: Annotated[str, typer.Option("--font", metavar="SIZE", help="Font size, such as 8pt.")] = "8pt"
 
 
 def figure(

@@ -196,14 +196,14 @@ class Coded:
     ] = None
     interleaving: Annotated[
         int | None,
-        typer.Option(metavar="DEPTH", help="Reed-Solomon codewords in a frame; default: 5."),
+        typer.Option(metavar="DEPTH", help="Interleaving depth of the Reed-Solomon code; default: 5."),
     ] = None
     header: Annotated[
         int | None,
         typer.Option(metavar="BYTES", min=0, help="Length of header and trailer; default: the header of --frame."),
     ] = None
     error_control: Annotated[
-        bool, typer.Option("--error-control", help="Frames end with an error control field of 2 bytes.")
+        bool, typer.Option("--error-control", help="Frames have a frame error control field (2 bytes).")
     ] = False
     frame_bytes: Annotated[
         int | None,

@@ -243,7 +243,7 @@ def raise_rig(
     start: StartTimeline = False,
     command: Annotated[
         str | None,
-        typer.Option(metavar="COMMAND", help="Shell command during which the rig stands."),
+        typer.Option(metavar="COMMAND", help="Set up the rig, run this shell command, remove the rig."),
     ] = None,
     rig: HandRigName = "local",
 ) -> None:

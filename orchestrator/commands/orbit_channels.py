@@ -75,7 +75,7 @@ Station = Annotated[
     ),
 ]
 Elevation = Annotated[
-    float, typer.Option("--elevation", metavar="DEGREES", help="Least elevation above a ground point's horizon.")
+    float, typer.Option("--elevation", metavar="DEGREES", help="Minimum elevation angle at a ground point.")
 ]
 OutsideContacts = Annotated[
     Outside, typer.Option("--outside", help="What happens to packets between contacts; hold repeats the channel.")
@@ -201,13 +201,17 @@ class Leo:
         Path | None,
         typer.Option(metavar="FILE", help="Two-line element sets of a constellation; default: an ideal one."),
     ] = None
-    altitude: Annotated[str | None, typer.Option(metavar="LENGTH", help="Of all satellites; default: 800km.")] = None
+    altitude: Annotated[
+        str | None, typer.Option(metavar="LENGTH", help="Altitude of the satellites; default: 800km.")
+    ] = None
     planes: Annotated[int | None, typer.Option(metavar="COUNT", min=1, help="Orbital planes; default: 6.")] = None
     satellites: Annotated[
         int | None,
-        typer.Option(metavar="COUNT", min=1, help="Satellites in all planes together; default: 66."),
+        typer.Option(metavar="COUNT", min=1, help="Total number of satellites; default: 66."),
     ] = None
-    inclination: Annotated[float | None, typer.Option(metavar="DEGREES", help="Of all planes; default: 86.4.")] = None
+    inclination: Annotated[
+        float | None, typer.Option(metavar="DEGREES", help="Inclination of the planes; default: 86.4.")
+    ] = None
     pattern: Annotated[
         Pattern | None,
         typer.Option(help="star (default): nodes over 180 degrees, as for polar orbits; delta: over 360."),

@@ -39,9 +39,7 @@ def reproduce(
         str | None, typer.Argument(metavar="NAME", help="Name of a reproduction, such as acs-asymmetric-2022.")
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="List the reproductions.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Perform a fraction of the grid, which takes minutes.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Perform a small part of the grid (a few minutes).")] = False,
     further: Annotated[
         list[str] | None,
         typer.Option(

@@ -177,7 +177,7 @@ class _Lease:
 def require_no_session(
     hosts: Sequence[LabHostEntry], seconds_left: Callable[[LabHostEntry], int | None], only_keys: bool = False
 ) -> None:
-    """Raise OwltError if a session is open on one of the hosts, which a sweep has, or if one shows another host key.
+    """Raise OwltError if a session is open on one of the hosts, which a sweep has, or if one presents another host key.
 
     A host that owlt cannot log in to is passed over: it is not provisioned yet, or no longer.
     `only_keys`: sessions may be open.

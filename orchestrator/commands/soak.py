@@ -44,7 +44,7 @@ SHARE_BEFORE_WRAP = 0.75
 class LifeOptions:
     """The times of a life."""
 
-    duration: Annotated[str, typer.Option("--for", metavar="DURATION", help="Virtual time of the life.")] = "30 days"
+    duration: Annotated[str, typer.Option("--for", metavar="DURATION", help="Virtual time to cover.")] = "30 days"
     every: Annotated[str, typer.Option(metavar="TIME", help="From one start of a transfer to the next.")] = "15 min"
     start: Annotated[
         list[str] | None,

@@ -21,7 +21,7 @@ from owlt.orchestrator.dashboard.retrying import LAB_RIG, RESUMED, IsRetrying, R
 from owlt.orchestrator.dashboard.sweep_pages import Tags, sweep_of
 from owlt.orchestrator.planning.selection import selected_by
 from owlt.results.lock import Holder, interrupt_holder
-from owlt.results.operator import MOST_NOTE, kept_options, pause, read_note, resume, write_note
+from owlt.results.operator import MOST_NOTE_CHARACTERS, kept_options, pause, read_note, resume, write_note
 
 
 def add_control_pages(app: Flask, directories: Directories, retries: Retries, token: Token, tags: Tags) -> None:
@@ -96,7 +96,7 @@ def _state_values(results: Path, snapshot: Snapshot, stopped: Holder | None) -> 
         "by_hand": _by_hand(snapshot, results),
         "options": shlex.join(kept_options(results)),
         "note": read_note(results),
-        "most_note": MOST_NOTE,
+        "most_note": MOST_NOTE_CHARACTERS,
     }
 
 

@@ -69,7 +69,7 @@ class SshHost(SessionHost):
         shown = transport.get_remote_server_key()
         if known.get(shown.get_name()) != shown:
             raise HostError(
-                f"{self.role}: {self.login.address} shows a key that {self.login.known_hosts} does not have"
+                f"{self.role}: {self.login.address} presented a host key that is not in {self.login.known_hosts}"
             )
         transport.auth_publickey(self.login.user, paramiko.Ed25519Key.from_private_key_file(str(self.login.key)))
 

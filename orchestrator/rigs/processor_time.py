@@ -21,7 +21,7 @@ from pathlib import Path
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """What the machine's processor calls itself; "unknown" if it does not."""
+    """The model name of the processor in /proc/cpuinfo, or "unknown"."""
     name = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE)
     return name[1].strip() if name else "unknown"
 

@@ -51,7 +51,7 @@ FIRST_MACHINE_S = 120.0
 """Longer than the lease of an `owlt run` that was killed."""
 CLOSING_S = 60.0
 ASKED_AT_ONCE = 100
-"""So many machines compare themselves at the same time."""
+"""The largest number of machines that compare their files at the same time."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Axis:
     """The key of the axis of both directions, of an axis of one direction."""
 
     def of(self, point: Any) -> Any:
-        """The value of a point of the grid. None of a reverse link whose values only the channel's profile has."""
+        """The value of a point of the grid; None for a reverse link whose value only the channel's profile has."""
         value = getattr(point, self.field)
         if self.way != "reverse":
             return value

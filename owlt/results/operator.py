@@ -12,8 +12,7 @@ from owlt.results.plain_files import read_plain_text, remove, write_whole
 PAUSE_NAME = "paused"
 """While a file of this name is in a results directory, no run of the sweep is started."""
 NOTE_NAME = "note.txt"
-MOST_NOTE = 2000
-"""Characters."""
+MOST_NOTE_CHARACTERS = 2000
 _BYTES_A_CHARACTER = 4
 OPTIONS_NAME = "options.json"
 """The options of the latest start that its resumption needs too, as words of a command line."""
@@ -42,9 +41,11 @@ def resume(results: Path) -> None:
 
 
 def read_note(results: Path) -> str:
-    """The note of a results directory; "" if there is none that can be read. Only its first MOST_NOTE characters."""
+    """The note of a results directory, its first MOST_NOTE_CHARACTERS; "" if there is none that can be read."""
     try:
-        return _plain(read_plain_text(results / NOTE_NAME, _BYTES_A_CHARACTER * MOST_NOTE))[:MOST_NOTE]
+        return _plain(read_plain_text(results / NOTE_NAME, _BYTES_A_CHARACTER * MOST_NOTE_CHARACTERS))[
+            :MOST_NOTE_CHARACTERS
+        ]
     except OSError:
         return ""
 
@@ -55,8 +56,8 @@ def write_note(results: Path, text: str) -> None:
     Raises Invalid if it is too long, OSError.
     """
     note = _plain(text)
-    if len(note) > MOST_NOTE:
-        raise Invalid(Mistake(f"got {len(note)} characters", f"at most {MOST_NOTE}"))
+    if len(note) > MOST_NOTE_CHARACTERS:
+        raise Invalid(Mistake(f"got {len(note)} characters", f"at most {MOST_NOTE_CHARACTERS}"))
     if note:
         write_whole(results / NOTE_NAME, note + "\n")
         return

@@ -2,7 +2,7 @@
 
 A step is a pure function from the values of one version to those of the next. It renames or converts and never looks at
 anything but its argument. Here are the steps of record, plan and certificate; those of the summary are beside it. A
-step accepts damaged files: what it cannot convert it leaves, for the check of the file's form to refuse.
+step tolerates malformed files: it leaves what it cannot convert, and validation refuses it afterwards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The change of each permutation between two results directories, by one criterion, and how sure it is.
 
-Each permutation has the test of Mann and Whitney, where a run that did not deliver its file has the worst rank, with
+Each permutation has a Mann–Whitney test, where a run that did not deliver its file has the worst rank, with
 Holm's correction for the number of permutations that are tested. Permutations whose runs are identical on both sides
 need no test.
 """

@@ -7,10 +7,10 @@ best, or behind it by no more than the margin, may be taken; one that is shown t
 difference that is significant and within the margin does not matter.
 
 The ratio is the median over all pairs (a run of one / a run of the other), and its bound one of the sorted ratios
-(Hodges and Lehmann 1963). The critical value is the exact one of Mann and Whitney, or that of Brunner and Munzel (2000)
-where it is smaller, because the former is too large if one implementation varies more than the other; and with equal
-probabilities of both orders all runs of one precede all of the other with a probability of at most 2^-n, so that fewer
-runs than that allows exclude nothing. Where values are at few levels, the ratio is that of the means, and its bound
+(Hodges and Lehmann 1963). The critical value is the exact one of the Mann–Whitney test, or that of Brunner and Munzel
+(2000) where it is smaller, because the former is too large if one implementation varies more than the other; and with
+equal probabilities of both orders all runs of one precede all of the other with a probability of at most 2^-n, so that
+fewer runs than that allows exclude nothing. Where values are at few levels, the ratio is that of the means, and its bound
 holds too (Welch 1947). An undelivered file is the worst result. The p-value belongs to the same bound.
 """
 
@@ -344,7 +344,7 @@ def _exact_bounds(scores: Scores, level: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def _distribution(n: int, m: int) -> NDArray[np.float64]:
-    """The probability that Mann and Whitney's U is at most each of its values, if the samples do not differ.
+    """The probability that Mann–Whitney's U is at most each of its values, if the samples do not differ.
 
     The number of arrangements is the Gaussian binomial coefficient, multiplied out factor by factor.
     """

@@ -206,8 +206,8 @@ class MixedVersions:
         versions = f"{self.name} {listed(list(self.versions))}"
         if not self.mixed:
             return (
-                f"Runs are of {versions}, but no box mixes them. Whether boxes of different versions can be compared, "
-                "the numbers do not tell."
+                f"Runs are of {versions}, but no box mixes them. The data cannot show whether boxes of different "
+                "versions are comparable."
             )
         mix = "mixes" if self.mixed == 1 else "mix"
         return f"{self.mixed} of {self.boxes} boxes {mix} runs of {versions}. {self._effect}"
@@ -220,13 +220,13 @@ class MixedVersions:
         if self.differing:
             return (
                 f"It matters: in {self.differing} of {self.compared} comparisons within a box the goodputs of the "
-                f"versions differ significantly (Mann and Whitney, with Holm’s correction), and {largest}."
+                f"versions differ significantly (Mann–Whitney test, with Holm’s correction), and {largest}."
             )
         if not self.can_differ:
             return f"There are too few runs of each version in a box to show whether it matters; {largest}."
         return (
             f"It does not show in the goodputs: in none of {self.compared} comparisons within a box do the versions "
-            f"differ significantly (Mann and Whitney, with Holm’s correction), and {largest}."
+            f"differ significantly (Mann–Whitney test, with Holm’s correction), and {largest}."
         )
 
 

@@ -319,7 +319,7 @@ def test_another_host_key_is_final_when_a_connection_is_made_again(the_rack: Rac
     with closing(CountingHost(lab.sender)) as host:
         host.entry = lab.sender.model_copy(update={"host_key": lab.receiver.host_key})
         wait_until(lambda: the_rack.cut_ssh("sender") == 0, "the end of the connection")
-        with pytest.raises(HostError, match="shows another host key than owlt_host_key"):
+        with pytest.raises(HostError, match="presented a host key other than owlt_host_key"):
             host.check(["true"])
 
     assert host.dials == 2, "the first connection and one other"
@@ -566,7 +566,7 @@ def test_a_host_with_another_key_is_refused(the_rack: Rack, tmp_path: Path) -> N
 
     message = refused(changed_inventory(the_rack, "rack-sender", owlt_host_key=other), tmp_path)
 
-    assert "rack-sender (10.79.0.1:22) shows another host key than owlt_host_key in the inventory" in message
+    assert "rack-sender (10.79.0.1:22) presented a host key other than owlt_host_key in the inventory" in message
 
 
 def test_a_wrong_token_is_refused(the_rack: Rack, tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def _log_in(transport: paramiko.Transport, place: str, user: str, pinned: str, k
         raise HostError(f"{place}: no SSH with a host key of type {kind}: {problem}") from problem
     if transport.get_remote_server_key().asbytes() != base64.b64decode(text):
         raise OtherHostKey(
-            f"{place} shows another host key than owlt_host_key in the inventory; if the host was reinstalled, "
+            f"{place} presented a host key other than owlt_host_key in the inventory; if the host was reinstalled, "
             "compare the key on its console and enter the new one"
         )
     try:

@@ -69,7 +69,7 @@ def test_strays_in_the_runs_are_ignored_with_a_warning(tmp_path: Path, capsys: p
     assert done.summary.startswith("6 of 6 runs recorded")
     assert done.is_complete
     warned = capsys.readouterr().err
-    assert all(f"runs/{name}: is no run of this sweep" in warned for name in ("notes.txt", "of_another_sweep_r1"))
+    assert all(f"runs/{name}: not a run of this sweep" in warned for name in ("notes.txt", "of_another_sweep_r1"))
 
 
 def test_the_summary_counts_the_suspect_runs_of_each_implementation(tmp_path: Path) -> None:

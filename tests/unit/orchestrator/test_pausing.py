@@ -24,7 +24,7 @@ from owlt.orchestrator.sweep.state_reader import read_state
 from owlt.orchestrator.sweep.supervisor import supervise
 from owlt.results.files import JOURNAL_NAME
 from owlt.results.lock import LOCK_NAME, interrupt_holder, locked
-from owlt.results.operator import MOST_NOTE, NOTE_NAME, pause, paused_since_s, read_note, resume, write_note
+from owlt.results.operator import MOST_NOTE_CHARACTERS, NOTE_NAME, pause, paused_since_s, read_note, resume, write_note
 from tests.unit.orchestrator.small_sweep import go, in_memory, runs_done, small_plan, small_workers
 from tests.unit.orchestrator.workers_in_memory import Reported, complete
 from tests.unit.reports.conftest import few, write_results
@@ -132,13 +132,13 @@ def test_a_note_is_kept_without_control_characters_until_it_is_removed(tmp_path:
 
 
 def test_a_note_that_is_too_long_is_refused_and_one_that_somebody_wrote_is_cut(tmp_path: Path) -> None:
-    write_note(tmp_path, MOST_NOTE * "x")
+    write_note(tmp_path, MOST_NOTE_CHARACTERS * "x")
     with pytest.raises(Invalid, match="at most 2000"):
-        write_note(tmp_path, (MOST_NOTE + 1) * "x")
-    assert len(read_note(tmp_path)) == MOST_NOTE
-    (tmp_path / NOTE_NAME).write_text((MOST_NOTE + 1) * "x")
+        write_note(tmp_path, (MOST_NOTE_CHARACTERS + 1) * "x")
+    assert len(read_note(tmp_path)) == MOST_NOTE_CHARACTERS
+    (tmp_path / NOTE_NAME).write_text((MOST_NOTE_CHARACTERS + 1) * "x")
 
-    assert len(read_note(tmp_path)) == MOST_NOTE
+    assert len(read_note(tmp_path)) == MOST_NOTE_CHARACTERS
 
 
 def test_a_note_that_is_a_link_is_not_read(tmp_path: Path) -> None:

@@ -39,9 +39,9 @@ def test_a_host_that_owlt_cannot_log_in_to_has_no_session(rig: LabRig) -> None:
 
 def test_a_host_with_another_host_key_is_refused_as_by_the_doctor(rig: LabRig) -> None:
     def seconds_left(entry: LabHostEntry) -> int | None:
-        raise OtherHostKey(f"{entry.name} shows another host key than owlt_host_key in the inventory")
+        raise OtherHostKey(f"{entry.name} presented a host key other than owlt_host_key in the inventory")
 
-    with pytest.raises(OwltError, match="another host key than owlt_host_key"):
+    with pytest.raises(OwltError, match="host key other than owlt_host_key"):
         require_no_session(list(rig.hosts), seconds_left, only_keys=True)
 
 

@@ -24,7 +24,14 @@ from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.dashboard.retrying import RESUMED, Retries, owlt_resume
 from owlt.orchestrator.dashboard.sweep_content import LOAD_EVERY_S, MachineLoad, channels_of
 from owlt.results.lock import locked
-from owlt.results.operator import MOST_NOTE, OPTIONS_NAME, keep_options, kept_options, paused_since_s, read_note
+from owlt.results.operator import (
+    MOST_NOTE_CHARACTERS,
+    OPTIONS_NAME,
+    keep_options,
+    kept_options,
+    paused_since_s,
+    read_note,
+)
 from tests.unit.orchestrator.dashboard.conftest import SMALL, TOKEN, Client, Clock, Shown
 from tests.unit.reports.conftest import change_record, sweep, write_certificates, write_results
 
@@ -203,10 +210,10 @@ def test_a_note_is_kept_and_shown_as_text_to_everybody(client: FlaskClient, resu
 
 
 def test_a_note_that_is_too_long_is_refused(client: FlaskClient, results: Path) -> None:
-    answer = client.post(f"{SWEEP}note", headers=HERE, data={"note": "x" * (MOST_NOTE + 1)})
+    answer = client.post(f"{SWEEP}note", headers=HERE, data={"note": "x" * (MOST_NOTE_CHARACTERS + 1)})
 
     assert (answer.status_code, read_note(results)) == (400, "")
-    assert f"at most {MOST_NOTE}" in answer.text
+    assert f"at most {MOST_NOTE_CHARACTERS}" in answer.text
 
 
 # The answer so far
