@@ -141,8 +141,8 @@ def inspect(
     """Look at both captures, whose columns are hashed over the same part of frames (`summary.summary.read_both`).
 
     `kept` is the summary that was made of them before, perhaps when their frames were complete; `crossing` is
-    what is kept of their packets (`captures.accounting.pairs.load_pairs`), None if nothing is. Raises ValueError if the
-    dissector's options are not known, OSError.
+    what is kept of their packets (`captures.accounting.packet_pairs.load_pairs`), None if nothing is. Raises ValueError
+    if the dissector's options are not known, OSError.
     """
     notes: list[str] = []
     crossing = crossing or match_captures(at_sender, at_receiver, case.session, one_clock=not case.two_clocks)

@@ -317,7 +317,7 @@ def perform_all(
 
 def _judge(directory: Path, results: list[Path], name: str, archive: Path | None) -> tuple[Path, list[Judged]]:
     from owlt.orchestrator.private_names import private_names
-    from owlt.reports.reproduction.judging import BadQuery
+    from owlt.reports.reproduction.database import BadQuery
     from owlt.reports.reproduction.page import make_page, make_page_of_archive
     from owlt.results.recorded_runs import results_root
 

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.pairs import load_pairs
+from owlt.captures.accounting.packet_pairs import load_pairs
 from owlt.captures.accounting.summary import account_both, read_both
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.frames.columns import Columns

@@ -10,8 +10,8 @@ The ratio is the median over all pairs (a run of one / a run of the other), and 
 (Hodges and Lehmann 1963). The critical value is the exact one of the Mann–Whitney test, or that of Brunner and Munzel
 (2000) where it is smaller, because the former is too large if one implementation varies more than the other; and with
 equal probabilities of both orders all runs of one precede all of the other with a probability of at most 2^-n, so that
-fewer runs than that allows exclude nothing. Where values are at few levels, the ratio is that of the means, and its bound
-holds too (Welch 1947). An undelivered file is the worst result. The p-value belongs to the same bound.
+fewer runs than that allows exclude nothing. Where values are at few levels, the ratio is that of the means, and its
+bound holds too (Welch 1947). An undelivered file is the worst result. The p-value belongs to the same bound.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.pairs import load_pairs
+from owlt.captures.accounting.packet_pairs import load_pairs
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.frames.session import Session

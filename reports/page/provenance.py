@@ -15,6 +15,7 @@ from owlt.agents.contract.implementation import Implementation
 from owlt.reports.answer.sentences import percent_text
 from owlt.reports.comparison.cells import GOODPUT
 from owlt.reports.comparison.differences import SIGNIFICANCE, holm, least_p, mann_whitney
+from owlt.reports.comparison.estimates import CONFIDENCE
 from owlt.reports.results.load import Channel, Results, Run
 from owlt.reports.units import listed
 from owlt.results.files import DIGEST_LENGTH, MACHINES
@@ -133,7 +134,6 @@ def _values(records: Iterable[RunRecord], value: Callable[[RunRecord], str | Non
 
 LEAST_RUNS = 4
 """With fewer runs, the interval of a slope has no meaning."""
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)

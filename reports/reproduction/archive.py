@@ -24,8 +24,8 @@ from pydantic import ValidationError
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.reproduction.claims import NAME, Reproduction, load_claims
+from owlt.reports.reproduction.database import ALL_RUNS, CAPTURES, TABLES, database_of_files, write_files
 from owlt.reports.reproduction.evidence import Evidence, Facts
-from owlt.reports.reproduction.judging import ALL_RUNS, CAPTURES, TABLES, database_of_files, write_files
 from owlt.reports.results.load import Results, Run
 from owlt.results.files import CERTIFICATES, MACHINES, PLAN_NAME, ReportError
 from owlt.results.foreign_zip import BrokenZip, open_foreign_zip

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from owlt.reports.page.provenance import provenance_of
 from owlt.reports.reproduction.claims import Reproduction
-from owlt.reports.reproduction.judging import database
+from owlt.reports.reproduction.database import database
 from owlt.reports.results.load import Results
 from owlt.results.record import ON_THE_RECEIVER
 from owlt.results.reproduced import Performance, Reproduced, read_reproduced

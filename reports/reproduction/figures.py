@@ -23,7 +23,7 @@ from owlt.reports.drawing.boxes import BoxLooks, draw_boxes
 from owlt.reports.drawing.scales import log_locator
 from owlt.reports.looks import INK, MUTED, STYLE, Looks
 from owlt.reports.reproduction.claims import FigureOf, PanelOf
-from owlt.reports.reproduction.judging import Point
+from owlt.reports.reproduction.database import Point
 from owlt.results.plain_files import write_whole
 
 NO_POINTS = "no completed run in this part of the grid"

@@ -9,7 +9,7 @@ import pytest
 
 from owlt.captures.frames.session import Session
 from owlt.reports.reproduction.claims import Reproduction
-from owlt.reports.reproduction.judging import database
+from owlt.reports.reproduction.database import database
 from owlt.reports.results.load import load_results
 from owlt.results.files import ReportError
 from tests.conftest import require_command

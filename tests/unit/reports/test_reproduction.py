@@ -22,9 +22,7 @@ from owlt.reports.reproduction.claims import (
     digests_of,
     load_claims,
 )
-from owlt.reports.reproduction.evidence import short_version
-from owlt.reports.reproduction.figures import NO_POINTS, draw
-from owlt.reports.reproduction.judging import (
+from owlt.reports.reproduction.database import (
     NO_RUNS,
     BadQuery,
     database,
@@ -34,6 +32,8 @@ from owlt.reports.reproduction.judging import (
     table,
     write_files,
 )
+from owlt.reports.reproduction.evidence import short_version
+from owlt.reports.reproduction.figures import NO_POINTS, draw
 from owlt.reports.reproduction.page import PLACES, TEMPLATE, accepted_text, make_page, number_text
 from owlt.reports.results.load import load_results
 from owlt.results.files import ReportError

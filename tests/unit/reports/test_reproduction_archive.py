@@ -12,7 +12,7 @@ from zipfile import ZipFile, ZipInfo
 import pytest
 
 from owlt.reports.reproduction.archive import MANIFEST, TEMPLATE
-from owlt.reports.reproduction.judging import MOST_ROWS, BadQuery
+from owlt.reports.reproduction.database import MOST_ROWS, BadQuery
 from owlt.reports.reproduction.page import PLACES, make_page, make_page_of_archive
 from owlt.results.files import ReportError
 from tests.unit.captures.making import SESSION

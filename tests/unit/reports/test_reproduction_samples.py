@@ -8,7 +8,7 @@ import pytest
 
 from owlt.orchestrator.run.observing import SAMPLES_NAME
 from owlt.reports.reproduction.claims import Reproduction
-from owlt.reports.reproduction.judging import SAMPLES, database
+from owlt.reports.reproduction.database import SAMPLES, database
 from owlt.reports.results.load import load_results
 from owlt.results.files import ReportError
 from tests.unit.captures.making import SESSION

@@ -8,7 +8,7 @@ import pytest
 
 from owlt.orchestrator.commands.reproduce import reproduction_directory
 from owlt.reports.reproduction.claims import Claim, load_claims
-from owlt.reports.reproduction.judging import database
+from owlt.reports.reproduction.database import database
 from owlt.reports.results.load import load_results
 
 

@@ -1,4 +1,4 @@
-"""Our numbers beside a paper's: the table of runs and packets in a database, and a verdict for each claim."""
+"""The database of a reproduction: tables of runs and packets, and the verdicts by the queries of its claims."""
 
 from __future__ import annotations
 
