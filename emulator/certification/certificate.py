@@ -10,6 +10,10 @@ from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter
 
+VIRTUAL_TOLERANCE_NS = 1_000
+"""How much longer than specified a packet may take on a clock that stands still while the machine computes."""
+REAL_TOLERANCE_NS = 200_000
+"""Likewise on other clocks, if the machine is not too busy."""
 _ROUNDING = 1e-6
 
 CheckVerdict = Literal["ok", "failed", "not measured"]

@@ -19,7 +19,7 @@ from math import ceil, log
 import numpy as np
 
 from owlt.emulator.certification import probe_statistics
-from owlt.emulator.certification.certificate import Certificate
+from owlt.emulator.certification.certificate import REAL_TOLERANCE_NS, Certificate
 from owlt.emulator.certification.expectations import Expectations
 from owlt.emulator.certification.injection import LONGEST_FRAME_BYTES
 from owlt.emulator.certification.intervals import wrong_share
@@ -358,13 +358,9 @@ class Campaign:
         return self._prober.send(Probes(lengths_bytes, due_ns, settle_ns, AT_ONCE * gap_ns, keeps_gaps, header))
 
 
-VIRTUAL_TOLERANCE_NS = 1_000
-"""The tolerance of delays on a clock that stands still while the machine computes."""
 PLANNED_CHECKS = 40
 """The number of checks that samples are sized for, each of which a correct channel may fail by chance; few channels
 have as many."""
-REAL_TOLERANCE_NS = 200_000
-"""The tolerance of delays that a machine achieves if it is not too busy."""
 
 
 def certify(

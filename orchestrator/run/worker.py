@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from owlt.agents.contract.implementation import Clock
-from owlt.emulator.certification.certificate import Certificate, Check
+from owlt.emulator.certification.certificate import REAL_TOLERANCE_NS, VIRTUAL_TOLERANCE_NS, Certificate, Check
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.faults import ChannelRefused, EmulatorError
 from owlt.emulator.service.lease import LONGEST_LEASE_S
@@ -58,8 +58,7 @@ from owlt.results.files import CERTIFICATES
 from owlt.results.record import RunRecord
 from owlt.results.recorded_runs import run_directory
 
-TOLERANCE_NS = {"exact": 1_000, "skip": 200_000, "real": 200_000}
-"""Largest delay of a packet beyond the specification: the kernel adds some on clocks where computation takes time."""
+TOLERANCE_NS = {"exact": VIRTUAL_TOLERANCE_NS, "skip": REAL_TOLERANCE_NS, "real": REAL_TOLERANCE_NS}
 BUDGET_S = {"exact": 50_000.0, "skip": 50_000.0, "real": 60.0}
 """Longest time to send the probes of one measurement: virtual time is free. All measurements of a channel together take
 less than the lease of `worker`."""

@@ -20,7 +20,8 @@ BUDGET_S = 50_000.0
 
 def certify_all(cases: list[dict[str, Any]], alpha: float) -> None:
     """One line a case."""
-    from owlt.emulator.certification.certify import VIRTUAL_TOLERANCE_NS, certify
+    from owlt.emulator.certification.certificate import VIRTUAL_TOLERANCE_NS
+    from owlt.emulator.certification.certify import certify
     from owlt.emulator.channel.spec import ChannelSpec
     from owlt.emulator.service.emulator import Emulator
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.emulator.certification.bursts import BurstLoss
-from owlt.emulator.certification.certificate import Check
-from owlt.emulator.certification.certify import PLANNED_CHECKS, VIRTUAL_TOLERANCE_NS, Campaign
+from owlt.emulator.certification.certificate import VIRTUAL_TOLERANCE_NS, Check
+from owlt.emulator.certification.certify import PLANNED_CHECKS, Campaign
 from owlt.emulator.certification.expectations import Expectations
 from owlt.emulator.certification.judging import Judges
 from owlt.emulator.certification.probing import ProbeResult, Probes

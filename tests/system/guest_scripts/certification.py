@@ -28,7 +28,8 @@ def state() -> str:
 
 def certified(asked: dict[str, Any]) -> dict[str, Any]:
     """What came of a case."""
-    from owlt.emulator.certification.certify import VIRTUAL_TOLERANCE_NS, certify
+    from owlt.emulator.certification.certificate import VIRTUAL_TOLERANCE_NS
+    from owlt.emulator.certification.certify import certify
     from owlt.emulator.certification.probing import Prober, ProbeResult, Probes
     from owlt.emulator.channel.spec import ChannelSpec
     from owlt.emulator.service.emulator import Emulator

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from owlt.emulator.certification import ecn_marking as certification
-from owlt.emulator.certification.certificate import Check
-from owlt.emulator.certification.certify import PLANNED_CHECKS, VIRTUAL_TOLERANCE_NS, Campaign
+from owlt.emulator.certification.certificate import VIRTUAL_TOLERANCE_NS, Check
+from owlt.emulator.certification.certify import PLANNED_CHECKS, Campaign
 from owlt.emulator.certification.expectations import Expectations
 from owlt.emulator.certification.judging import Judges
 from owlt.emulator.certification.probing import ProbeResult, Probes
