@@ -249,6 +249,10 @@ class Side(Value):
         Order | None,
         Field(description="what it gets when both links are up again, in a sweep with announce_outages"),
     ] = None
+    cancel: Annotated[
+        Order | None,
+        Field(description="what it gets when its user cancels the transfer; default: nothing"),
+    ] = None
 
     @model_validator(mode="after")
     def _check_terminal(self) -> Self:
