@@ -9,7 +9,7 @@ from typing import Any
 
 from owlt.agents.cfdp.settings import Settings
 from owlt.agents.endpoint.command_line import two_sides
-from owlt.agents.endpoint.event_loop import Pacer, SuspendableClock, converse
+from owlt.agents.endpoint.event_loop import CancelSignal, Pacer, SuspendableClock, converse
 from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.udp import Address, Endpoint
 
@@ -21,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
+    is_cancelled = CancelSignal()
     clock = SuspendableClock() if choices.get("outages") == "announced" else None
     # Imported late: a wrong option is answered at once, and the engine takes a tenth of a second to import.
     from owlt.agents.cfdp.receiving import Receiving
@@ -29,10 +30,11 @@ def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: A
     settings = Settings(**choices, over_ipv6=local.is_ipv6)
     party: Sending | Receiving
     with Endpoint(local, peer) as endpoint, ExitStack() as files:
+        endpoint.wait.end_on(is_cancelled.alarm)
         if side == "send":
-            party = Sending(path, settings)
+            party = Sending(path, settings, is_cancelled)
         else:
-            party = files.enter_context(Receiving(path, settings, (clock or time.monotonic)()))
+            party = files.enter_context(Receiving(path, settings, (clock or time.monotonic)(), is_cancelled))
             print(f"listening on {local}", flush=True)
         return converse(party, endpoint, Pacer(settings.rate_bps, local.is_ipv6), clock)
 

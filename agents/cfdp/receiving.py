@@ -14,6 +14,7 @@ cfdp-py 0.7, and what is done about it here:
 """
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +24,7 @@ from cfdppy import CfdpState
 from cfdppy.exceptions import InvalidPduForDestHandler
 from cfdppy.handler import DestTransactionStep as Step
 from cfdppy.user import TransactionFinishedParams
-from spacepackets.cfdp import ChecksumType, ConditionCode, DeliveryCode, Direction, GenericPduPacket
+from spacepackets.cfdp import ChecksumType, ConditionCode, DeliveryCode, Direction, FileStatus, GenericPduPacket
 from spacepackets.cfdp.pdu import AckPdu, EofPdu, FileDataPdu, MetadataPdu
 from spacepackets.countdown import Countdown
 
@@ -39,6 +40,7 @@ from owlt.agents.cfdp.pdus import (
     transaction_of,
 )
 from owlt.agents.cfdp.settings import Settings
+from owlt.agents.endpoint.event_loop import never
 from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import IncomingFile
 
@@ -53,8 +55,17 @@ class Receiving:
         Failed: the sender was silent for too long, or cancelled.
     """
 
-    def __init__(self, output: Path, settings: Settings, now_s: float, most_early_pdus: int = MOST_EARLY_PDUS) -> None:
+    def __init__(
+        self,
+        output: Path,
+        settings: Settings,
+        now_s: float,
+        is_cancelled: Callable[[], bool] = never,
+        most_early_pdus: int = MOST_EARLY_PDUS,
+    ) -> None:
+        """`is_cancelled`: whether the user has requested to cancel (CCSDS 727.0-B-5, section 4.11.2.3)."""
         self._settings = settings
+        self._is_cancelled = is_cancelled
         self._most_early_pdus = most_early_pdus
         self._tally = PduTally()
         self._outbox = Outbox(self._tally)
@@ -114,22 +125,43 @@ class Receiving:
             self._hear_before_transaction(pdu, now_s)
 
     def advance(self, now_s: float) -> None:
+        if self._is_cancelled() and self._outcome is None and self._cancelled is None:
+            self._cancel(now_s)
         if self._outbox:
             self.wakes_at_s = math.inf
-            return
-        if self._cancelled is not None:
-            raise Failed(f"the sender cancelled with {self._cancelled.name}; {self._tally.facts()}")
-        if self._outcome is not None:
+        elif self._cancelled is not None:
+            self._leave(self._cancelled, now_s)
+        elif self._outcome is not None:
             self._await_acknowledgement(now_s)
         else:
             self._await_file(now_s)
 
     def facts(self) -> str:
         """The last line of output. Raises Failed if the file is incomplete."""
+        if self._outcome == ConditionCode.CANCEL_REQUEST_RECEIVED:
+            raise Failed(f"this side cancelled, file incomplete; {self._tally.facts()}")
         if self._outcome != ConditionCode.NO_ERROR:
             reason = self._outcome.name if self._outcome is not None else "no transaction"
             raise Failed(f"{reason}, file incomplete; {self._tally.facts()}")
         return self._tally.facts()
+
+    def _cancel(self, now_s: float) -> None:
+        """Send Finished (cancel) instead of all that waits, once a transaction has begun."""
+        if self._early:  # the engine has not seen it yet
+            self._step(self._early[0])
+            self._early.clear()
+        if self._engine.cancel_request(self._engine.transaction_id):
+            self._quiet_since_s = now_s
+            self._outbox.clear()
+            self._step()
+
+    def _leave(self, condition: ConditionCode, now_s: float) -> None:
+        """End once the sender has certainly received the ACK of its EOF (cancel). Nothing more is due to it: a Finished
+        (cancel) belongs to a cancellation by the receiver (CCSDS 727.0-B-5, sections 4.6.6.1 and 4.11.2.3)."""
+        is_request = condition == ConditionCode.CANCEL_REQUEST_RECEIVED
+        self.wakes_at_s = self._quiet_since_s + self._settings.linger_s
+        if now_s >= self.wakes_at_s or not is_request:
+            raise Failed(f"the sender cancelled with {condition.name}; {self._tally.facts()}")
 
     def _note_eof(self, eof: EofPdu, now_s: float) -> None:
         if self._outcome is None and eof_condition(eof) != ConditionCode.NO_ERROR:
@@ -205,11 +237,17 @@ class Receiving:
 
     def _await_acknowledgement(self, now_s: float) -> None:
         gives_up_at_s = self._quiet_since_s + self._settings.give_up_s
-        if self._engine.state == CfdpState.IDLE or now_s >= gives_up_at_s:
+        timer = self._engine._params.positive_ack_params.ack_timer
+        if self._engine.state == CfdpState.IDLE or now_s >= gives_up_at_s or self._abandons(timer):
             self.ended = True
         else:
-            timer = self._engine._params.positive_ack_params.ack_timer
             self._serve(timer, self._settings.ack_interval_s, gives_up_at_s, now_s)
+
+    def _abandons(self, timer: Countdown) -> bool:
+        """Whether Finished (cancel) has reached its limit (CCSDS 727.0-B-5, section 4.11.2.3): the engine would declare
+        a fault, and send Finished with another condition."""
+        is_last = self._engine.positive_ack_counter + 1 >= self._settings.ack_limit
+        return self._outcome == ConditionCode.CANCEL_REQUEST_RECEIVED and is_last and bool(timer.timed_out())
 
     def _nak_timer(self) -> Countdown:
         """The engine's own timer; it does not report when its timers are due."""
@@ -232,6 +270,8 @@ class Receiving:
             verdict.condition_code = ConditionCode.FILE_CHECKSUM_FAILURE
             verdict.delivery_code = DeliveryCode.DATA_INCOMPLETE
         self._outcome = ConditionCode(verdict.condition_code)
+        if self._outcome == ConditionCode.CANCEL_REQUEST_RECEIVED:
+            verdict.file_status = FileStatus.DISCARDED_DELIBERATELY
         if self._outcome == ConditionCode.NO_ERROR:
             self._file.finish()
         else:

@@ -43,6 +43,9 @@ class Timing(ABC):
     )
     sender_entity: int = option("entity id of the sender", count, 101)
     receiver_entity: int = option("entity id of the receiver", count, 102)
+    outages: str = option(
+        "announced: SIGUSR1 suspends this side until SIGUSR2", default="silent", choices=["silent", "announced"]
+    )
     over_ipv6: bool = False
     """Whether the channel is crossed over IPv6, whose frames are longer."""
 
@@ -144,9 +147,6 @@ class Settings(Timing):
         default="pause",
         choices=["pause", "timer"],
         sides=("receive",),
-    )
-    outages: str = option(
-        "announced: SIGUSR1 suspends this side until SIGUSR2", default="silent", choices=["silent", "announced"]
     )
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ takes longer than the Python around it, so the clock is read once for each turn 
 from __future__ import annotations
 
 import math
+import os
 import signal
 import time
 from collections import Counter
@@ -123,6 +124,30 @@ class SuspendableClock:
         begin_s = time.monotonic()
         signal.sigwait({signal.SIGUSR2})
         self._suspended_s += time.monotonic() - begin_s
+
+
+class CancelSignal:
+    """SIGHUP, by which the user requests that the transaction be cancelled. While the side is suspended, it waits."""
+
+    def __init__(self) -> None:
+        self._has_come = False
+        self.alarm, written = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        """A pipe that ends the loop's sleep. The interpreter writes to it at once, also just before the loop sleeps,
+        when its handler would run only afterwards."""
+        signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+        signal.signal(signal.SIGHUP, self._note)
+
+    def __call__(self) -> bool:
+        """Whether it has come."""
+        return self._has_come
+
+    def _note(self, *_: object) -> None:
+        self._has_come = True
+
+
+def never() -> bool:
+    """The request of a user that does not cancel."""
+    return False
 
 
 def converse(party: Party, endpoint: Endpoint, pacer: Pacer, clock: Callable[[], float] | None = None) -> str:

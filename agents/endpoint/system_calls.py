@@ -52,13 +52,20 @@ class Wait:
     """Sleeps until an event on a file, or until a timeout."""
 
     def __init__(self, file: int) -> None:
-        self._file = _PollFile(file, 0, 0)
+        self._files = (_PollFile * 2)(_PollFile(file, 0, 0))
+        self._file, self._alarm = self._files
         self._duration = _Duration()
-        self._arguments = ctypes.byref(self._file), 1
+        self._arguments = ctypes.byref(self._files), 1
         self._duration_argument = ctypes.byref(self._duration)
 
+    def end_on(self, alarm: int) -> None:
+        """Let a sleep also end when something is written to the pipe `alarm`, which is then emptied."""
+        self._alarm.file, self._alarm.events = alarm, select.POLLIN
+        self._arguments = ctypes.byref(self._files), 2
+
     def __call__(self, timeout_s: float | None, *, until_writable: bool = False) -> bool:
-        """Whether the file is readable. False after the timeout, a signal or, if requested, when it is writable."""
+        """Whether the file is readable. False after the timeout, a signal, an alarm or, if requested, when it is
+        writable."""
         self._file.events = select.POLLIN | select.POLLOUT if until_writable else select.POLLIN
         duration = None
         if timeout_s is not None:
@@ -68,7 +75,9 @@ class Wait:
         if count < 0:
             _raise_unless(errno.EINTR)
             return False
-        return count > 0 and int(self._file.result) != select.POLLOUT
+        if self._alarm.result:
+            os.read(self._alarm.file, select.PIPE_BUF)
+        return count > 0 and int(self._file.result) not in (0, select.POLLOUT)
 
 
 class ReceiveWaiting:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from owlt.agents.endpoint.command_line import two_sides
-from owlt.agents.endpoint.event_loop import Pacer, converse
+from owlt.agents.endpoint.event_loop import CancelSignal, Pacer, SuspendableClock, converse
 from owlt.agents.endpoint.exit import exit_status
 from owlt.agents.endpoint.udp import Address, Endpoint
 from owlt.agents.librecube.settings import Settings
@@ -21,19 +21,22 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
+    is_cancelled = CancelSignal()
+    clock = SuspendableClock() if choices.get("outages") == "announced" else time.monotonic
     # Imported late: a wrong option is answered at once.
     from owlt.agents.librecube.parties import Receiving, Sending
 
     settings = Settings(**choices, over_ipv6=local.is_ipv6)
     party: Sending | Receiving
     with Endpoint(local, peer) as endpoint:
+        endpoint.wait.end_on(is_cancelled.alarm)
         if side == "send":
-            party = Sending(path, settings, time.monotonic())
+            party = Sending(path, settings, clock(), is_cancelled)
         else:
-            party = Receiving(path, settings, time.monotonic())
+            party = Receiving(path, settings, clock(), is_cancelled)
             print(f"listening on {local}", flush=True)
         with closing(party):
-            return converse(party, endpoint, Pacer(settings.rate_bps, local.is_ipv6))
+            return converse(party, endpoint, Pacer(settings.rate_bps, local.is_ipv6), clock)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -179,6 +179,11 @@ class Entity(CfdpEntity):  # type: ignore[misc]  # LibreCube's cfdp has no types
         self._machine.transaction.file_segment_size = segment_bytes
         self._settle()
 
+    def cancel_transaction(self) -> None:
+        """Cancel.request of the user, for a transaction that has begun."""
+        self.cancel(self._machine.transaction.id)
+        self._settle()
+
     def _new_state_machine(self, transaction: Any, pdu: Any) -> Any:
         machine = super()._new_state_machine(transaction, pdu)
         self._adopt(machine)

@@ -1,5 +1,6 @@
 //! Transfers one file with cfdp-rs in class 2: the library's source handler or its destination handler, over a UDP
-//! socket. The library has no loop of its own; this one gives it PDUs and expired timers, and paces what it sends.
+//! socket. The library has no loop of its own; this one gives it PDUs and expired timers, and paces what it sends. SIGHUP
+//! cancels the transaction; the library cannot suspend one.
 
 #[allow(dead_code)] // other drivers have other kinds of options
 #[path = "../options.rs"]
@@ -7,10 +8,12 @@ mod options;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::zeroed;
 use std::net::UdpSocket;
+use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU16;
-use std::sync::mpsc::{channel, Receiver};
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -173,10 +176,32 @@ impl CfdpUser for User {
     fn eof_recvd_indication(&mut self, _: &TransactionId) {}
 }
 
-/// The socket, its paced queue, and a thread that waits for datagrams.
+/// What ends the loop's sleep, besides its timers.
+enum Event {
+    Datagram(Vec<u8>),
+    Cancel,
+}
+
+/// Send an event when SIGHUP comes. The threads that are started later leave the signal to this one, too.
+fn watch_for_cancel(queue: Sender<Event>) {
+    let hang_up = unsafe {
+        let mut set = zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGHUP);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, null_mut());
+        set
+    };
+    thread::spawn(move || {
+        let mut number = 0;
+        while unsafe { libc::sigwait(&hang_up, &mut number) } == 0 && queue.send(Event::Cancel).is_ok() {}
+    });
+}
+
+/// The socket, its paced queue, and threads that wait for datagrams and for the user's request to cancel.
 struct Link {
     socket: UdpSocket,
-    arrived: Receiver<Vec<u8>>,
+    arrived: Receiver<Event>,
+    is_cancelled: bool,
     outgoing: Outgoing,
     clock: Clock,
     rate_bps: f64,
@@ -191,12 +216,13 @@ impl Link {
         let socket = UdpSocket::bind(options.required::<String>("--local")?)?;
         socket.connect(options.required::<String>("--peer")?)?;
         let (queue, arrived) = channel();
+        watch_for_cancel(queue.clone());
         let reader = socket.try_clone()?;
         thread::spawn(move || {
             let mut buffer = [0; 65536];
             loop {
                 if let Ok(length) = reader.recv(&mut buffer) {
-                    if queue.send(buffer[..length].to_vec()).is_err() {
+                    if queue.send(Event::Datagram(buffer[..length].to_vec())).is_err() {
                         return;
                     }
                 }
@@ -205,7 +231,18 @@ impl Link {
         let rate_bps = options.required("--rate-bps")?;
         let frame_bytes = 14 + 8 + if socket.local_addr()?.is_ipv6() { 40 } else { 20 };
         let (outgoing, clock) = (Outgoing::default(), Clock::default());
-        Ok(Link { socket, arrived, outgoing, clock, rate_bps, frame_bytes, free: Instant::now(), sent: 0, received: 0 })
+        Ok(Link {
+            socket,
+            arrived,
+            is_cancelled: false,
+            outgoing,
+            clock,
+            rate_bps,
+            frame_bytes,
+            free: Instant::now(),
+            sent: 0,
+            received: 0,
+        })
     }
 
     fn time_of(&self, pdu_bytes: usize) -> Duration {
@@ -219,7 +256,10 @@ impl Link {
         let waits = self.send() || has_data;
         let until = self.clock.next().into_iter().chain(waits.then_some(self.free)).min();
         let wait = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
-        let datagram = self.arrived.recv_timeout(wait).ok()?;
+        let Event::Datagram(datagram) = self.arrived.recv_timeout(wait).ok()? else {
+            self.is_cancelled = true;
+            return None;
+        };
         self.received += 1;
         PduOwnedWithInfo::new_from_raw_packet(&datagram).map_err(|problem| eprintln!("{problem}")).ok()
     }
@@ -236,13 +276,13 @@ impl Link {
         !self.outgoing.0.borrow().is_empty()
     }
 
-    /// Give a handler PDUs and time until its transaction has ended. `step` returns its state, and whether it has more
-    /// file data to send.
-    fn drive(&mut self, mut step: impl FnMut(Option<&PduOwnedWithInfo>) -> (State, bool)) {
+    /// Give a handler PDUs and time until its transaction has ended. `step` is told whether the user has requested to
+    /// cancel; it returns the handler's state, and whether it has more file data to send.
+    fn drive(&mut self, mut step: impl FnMut(Option<&PduOwnedWithInfo>, bool) -> (State, bool)) {
         let (mut has_begun, mut has_data) = (false, true);
         loop {
             let pdu = self.next(has_data);
-            let (state, more) = step(pdu.as_ref());
+            let (state, more) = step(pdu.as_ref(), self.is_cancelled);
             if has_begun && state != State::Busy {
                 break;
             }
@@ -319,6 +359,7 @@ fn work(arguments: &[String]) -> Result<(), Failure> {
             delivery_code: DeliveryCode::Complete,
             ..
         }) => Ok(()),
+        _ if link.is_cancelled => Err("this side cancelled".into()),
         _ => Err("the library gave the transaction up".into()),
     }
 }
@@ -337,8 +378,23 @@ fn send(
     let name: String = options.required("--name")?;
     let request = PutRequestOwned::new_regular_request(config.entity_id, &name, &name, None, None);
     handler.put_request(&request.map_err(|problem| format!("{problem:?}"))?)?;
-    link.drive(|pdu| {
+    let (id, clock) = (handler.transaction_id().ok_or("no transaction")?, link.clock.clone());
+    let (mut has_cancelled, mut patience) = (false, None);
+    link.drive(|pdu, is_cancelled| {
+        if is_cancelled && !has_cancelled {
+            report(handler.cancel_request(user, &id));
+            has_cancelled = true;
+        }
         report(handler.state_machine(user, pdu));
+        if has_cancelled && handler.step() == TransactionStep::WaitingForFinished {
+            // the library waits for it without limit, and a receiver need not send it
+            let expiry_time = LINGER_TIMERS * config.positive_ack_timer_interval;
+            let timer =
+                patience.get_or_insert_with(|| clock.create_countdown(TimerContext::PositiveAck { expiry_time }));
+            if timer.has_expired() {
+                return (State::Idle, false);
+            }
+        }
         (handler.state(), handler.step() == TransactionStep::SendingFileData)
     });
     Ok(())
@@ -355,7 +411,11 @@ fn receive(
     let store = OneFile(options.required("--file")?, NativeFilestore::default());
     let (outgoing, clock) = (link.outgoing.clone(), link.clock.clone());
     let mut handler = DestinationHandler::new(local, outgoing, store, config, clock, LostSegmentsList::default());
-    link.drive(|pdu| {
+    let mut has_cancelled = false;
+    link.drive(|pdu, is_cancelled| {
+        if let (true, false, None, Some(id)) = (is_cancelled, has_cancelled, &user.0, handler.transaction_id()) {
+            has_cancelled = handler.cancel_request(&id);
+        }
         report(handler.state_machine(user, pdu));
         (handler.state(), false)
     });
@@ -363,7 +423,7 @@ fn receive(
 }
 
 /// The library goes on after an error: so do its users.
-fn report(done: Result<u32, impl std::fmt::Display>) {
+fn report<T>(done: Result<T, impl std::fmt::Display>) {
     if let Err(problem) = done {
         eprintln!("{problem}");
     }

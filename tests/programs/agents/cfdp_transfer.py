@@ -2,6 +2,9 @@
 
 import random
 import re
+import signal
+import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +33,8 @@ class Ending(NamedTuple):
 
 
 Transfer = Callable[..., Ending]
+Orders = dict[tuple[str, int], list[tuple[str, signal.Signals, float]]]
+"""When the relay has got this PDU of a kind: which side gets what signal, after how many seconds."""
 
 
 def everything(_kind: str, _number: int, pdu: bytes) -> list[bytes]:
@@ -47,16 +52,25 @@ def transfers(start: Start, directory: Path, engine: str) -> Transfer:
         receiver: str = engine,
         sender_options: tuple[object, ...] = (),
         receiver_options: tuple[object, ...] = (),
+        orders: Orders | None = None,
     ) -> Ending:
+        def with_orders(kind: str, number: int, pdu: bytes) -> list[bytes]:
+            for side, which, after_s in (orders or {}).get((kind, number), []):
+                threading.Timer(after_s, programs[side].send_signal, [which]).start()
+            return rule(kind, number, pdu)
+
+        programs: dict[str, subprocess.Popen[str]] = {}
         file, output = directory / "file", directory / "output"
         file.write_bytes(random.Random(1).randbytes(size_bytes))
         common = ["--rate-bps", 20e6, "--rtt-s", 0.01, "--timer-margin-s", 0.09, *options]
-        with Relay(rule) as relay:
+        with Relay(with_orders) as relay:
             ports = _ports(relay)
-            takes = start(receiver, "receive", "--output", output, *ports["receive"], *common, *receiver_options)
+            programs["receiver"] = takes = start(
+                receiver, "receive", "--output", output, *ports["receive"], *common, *receiver_options
+            )
             assert takes.stdout is not None
-            assert takes.stdout.readline().startswith("listening on 127.0.0.1:")
-            gives = start(sender, "send", "--file", file, *ports["send"], *common, *sender_options)
+            assert takes.stdout.readline().startswith("listening")
+            programs["sender"] = gives = start(sender, "send", "--file", file, *ports["send"], *common, *sender_options)
             sender_said, receiver_said = ("".join(side.communicate(timeout=120)) for side in (gives, takes))
         same = output.exists() and output.read_bytes() == file.read_bytes()
         return Ending(gives.returncode, takes.returncode, sender_said, receiver_said, same, relay)

@@ -14,16 +14,17 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start a module of the package as a program; what still runs at the end is killed by its handle."""
+    """Start a module of the package, or a program by its path; what still runs at the end is killed by its handle."""
     running: list[subprocess.Popen[str]] = []
 
-    def start_module(module: str, *arguments: object) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", module, *map(str, arguments)]
+    def start_program(program: str | Path, *arguments: object) -> "subprocess.Popen[str]":
+        beginning = [program] if isinstance(program, Path) else [sys.executable, "-m", program]
+        command = [*beginning, *map(str, arguments)]
         pipe = subprocess.PIPE
         running.append(subprocess.Popen(command, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True))
         return running[-1]
 
-    yield start_module
+    yield start_program
     for program in running:
         program.kill()
         program.communicate()

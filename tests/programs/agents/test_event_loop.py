@@ -1,12 +1,13 @@
 """The loop between a party and its socket: it sleeps for what is due, and for nothing else."""
 
 import math
+import signal
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from owlt.agents.endpoint.event_loop import Pacer, converse, frame_bytes
+from owlt.agents.endpoint.event_loop import CancelSignal, Pacer, converse, frame_bytes
 from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.udp import Address, Endpoint
 
@@ -211,3 +212,42 @@ def test_infinity_means_that_only_a_datagram_wakes(endpoint: Endpoint) -> None:
         converse(listener, endpoint, Pacer(0))
 
     assert listener.heard == [b"wake up"]
+
+
+@pytest.fixture
+def request_to_cancel(endpoint: Endpoint) -> Iterator[CancelSignal]:
+    handler = signal.getsignal(signal.SIGHUP)
+    request = CancelSignal()
+    endpoint.wait.end_on(request.alarm)
+    yield request
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGHUP, handler)
+
+
+def test_a_signal_just_before_the_loop_sleeps_ends_the_sleep(
+    endpoint: Endpoint, request_to_cancel: CancelSignal
+) -> None:
+    assert not request_to_cancel()
+    begin_s = time.monotonic()
+    signal.raise_signal(signal.SIGHUP)
+
+    assert not endpoint.wait(600.0)
+    assert time.monotonic() - begin_s < 60
+    assert request_to_cancel()
+
+
+def test_a_signal_ends_one_sleep_and_is_no_datagram(endpoint: Endpoint, request_to_cancel: CancelSignal) -> None:
+    signal.raise_signal(signal.SIGHUP)
+    assert not endpoint.wait(600.0)
+    begin_s = time.monotonic()
+
+    assert not endpoint.wait(0.1)
+    assert time.monotonic() - begin_s >= 0.1
+
+
+def test_a_datagram_is_readable_after_a_signal(endpoint: Endpoint, request_to_cancel: CancelSignal) -> None:
+    with Endpoint(THERE, HERE) as peer:
+        peer.send(b"hello")
+    signal.raise_signal(signal.SIGHUP)
+
+    assert endpoint.wait(600.0)
