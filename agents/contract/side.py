@@ -256,10 +256,6 @@ class Side(Value):
         Order | None,
         Field(description="how its transfer is cancelled at times that commands has; default: not at all"),
     ] = None
-    cancel: Annotated[
-        Order | None,
-        Field(description="what it gets when its user cancels the transfer; default: nothing"),
-    ] = None
 
     @model_validator(mode="after")
     def _check_terminal(self) -> Self:
