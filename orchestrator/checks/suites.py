@@ -8,7 +8,7 @@ a program that had ended.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -56,7 +56,7 @@ def _faults(written: Any) -> tuple[Fault, ...]:
 
 
 STILL_SENDING_NS = 50_000_000
-"""How long after it was suspended a sender may still send, in its last packets."""
+"""How long after it was suspended a side may still send its last packets."""
 
 
 class CaseCommand(BaseModel):
@@ -185,21 +185,33 @@ def finding_of(name: str, case: SuiteCase, record: RunRecord | None, run: Path |
     faults = tuple(f"{fault.direction}: {fault.text}: {fault.action.text}" for fault in case.faults)
     commands = tuple(command.text for command in case.commands)
     observed, verdict = _observed(case, record)
-    if verdict == "passed" and run is not None and (sent := sent_while_suspended(case, sent_packets(run))):
-        observed, verdict = f"{observed}; the sender sent {sent} packets while it was suspended", "failed"
+    is_met = record is not None and record.outcome in _MET[case.expected]
+    if is_met and run is not None and (problems := not_suspended(case, sent_packets(run))):
+        observed, verdict = "; ".join([observed, *problems]), "failed"
     return Finding(name, case.purpose, case.reference, faults, commands, case.expected, observed, verdict, run)
 
 
-def sent_while_suspended(case: SuiteCase, sent: Sequence[SentPacket]) -> int:
-    """How many packets the sender sent from shortly after it was suspended until it was resumed."""
-    begin_ns, windows = sent[0].at_ns if sent else 0, []
-    to_sender = sorted((each for each in case.commands if each.side == "sender"), key=lambda each: each.after)
-    for command, following in pairwise([*to_sender, None]):
-        if command is not None and command.command == "suspend":
-            end_ns = math.inf if following is None else begin_ns + following.after
-            windows.append((begin_ns + command.after + STILL_SENDING_NS, end_ns))
-    own = [packet.at_ns for packet in sent if packet.place.direction == "forward"]
-    return sum(start_ns <= at_ns < end_ns for at_ns in own for start_ns, end_ns in windows)
+def not_suspended(case: SuiteCase, sent: Sequence[SentPacket]) -> list[str]:
+    """How the packets of a run show that a side was not suspended as in its case: a sender sent, or the transfer ended
+    meanwhile."""
+    problems = []
+    for side, begin_ns, end_ns in _suspensions(case, sent[0].at_ns if sent else 0):
+        own = [packet for packet in sent if packet.place.direction == "forward" and begin_ns <= packet.at_ns < end_ns]
+        if side == "sender" and own:
+            problems.append(f"the sender sent {len(own)} packets while it was suspended")
+        elif sent and begin_ns <= sent[-1].at_ns < end_ns:
+            problems.append(f"the transfer ended while the {side} was suspended")
+    return problems
+
+
+def _suspensions(case: SuiteCase, first_packet_ns: int) -> Iterator[tuple[Role, float, float]]:
+    """Each side that is suspended, from when on it sends nothing, and when it gets its next command."""
+    for role in ROLES:
+        own = sorted((each for each in case.commands if each.side == role), key=lambda each: each.after)
+        for command, following in pairwise([*own, None]):
+            if command is not None and command.command == "suspend":
+                end_ns = math.inf if following is None else first_packet_ns + following.after
+                yield role, first_packet_ns + command.after + STILL_SENDING_NS, end_ns
 
 
 def _observed(case: SuiteCase, record: RunRecord | None) -> tuple[str, Verdict]:

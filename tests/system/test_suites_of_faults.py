@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from ruamel.yaml import YAML
 
 from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_of_cases
-from owlt.orchestrator.checks.suites import SuiteCase, find_suite, finding_of, in_case
+from owlt.orchestrator.checks.suites import SUITES, SuiteCase, find_suite, finding_of, in_case
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.results.record import read_record
@@ -104,6 +106,41 @@ def test_a_suite_names_what_is_passed_failed_inconclusive_and_not_applicable(tmp
     }
     assert [junit.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "1"]
     assert "after the launch: cfdp.metadata #1: #1 dropped" in (page / "index.html").read_text()
+
+
+COMMANDED = {
+    "suspend-ignored": "sender-suspends",
+    "not-resumed": "receiver-suspends",
+    "cancel-unacknowledged": "sender-cancels",
+    "finished-cancel-sent-once": "receiver-cancels-finished-lost",
+}
+"""The test with commands that finds each defect."""
+
+
+@pytest.fixture(scope="module")
+def commanded(tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    """The verdicts of the tests with commands, on the endpoint with each defect and on the sound one ("none")."""
+    folder = tmp_path_factory.mktemp("commanded")
+    suite: Any = YAML().load(SUITES / "cfdp.yaml")
+    suite["cases"] = {name: suite["cases"][name] for name in COMMANDED.values()}
+    with (folder / "suite.yaml").open("w") as file:
+        YAML().dump(suite, file)
+    found = {}
+    for defect in (*COMMANDED, "none"):
+        _, told = owlt(folder, "conform", str(with_defect(defect, folder)), "--suite", str(folder / "suite.yaml"))
+        (findings,) = told["findings"].values()
+        found |= {(defect, each["case"]): each["verdict"] for each in findings}
+    return found
+
+
+@pytest.mark.parametrize("defect", COMMANDED)
+def test_a_test_with_commands_finds_a_planted_defect(commanded: Verdicts, defect: str) -> None:
+    assert commanded[defect, COMMANDED[defect]] == "failed"
+
+
+@pytest.mark.parametrize("case", COMMANDED.values())
+def test_a_sound_endpoint_passes_the_tests_with_commands(commanded: Verdicts, case: str) -> None:
+    assert commanded["none", case] == "passed"
 
 
 def key_phases(run: Path, host: str) -> list[tuple[str, int, int]]:

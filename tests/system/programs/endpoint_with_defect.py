@@ -129,6 +129,42 @@ def not_resumed() -> None:
     clock._suspend = lambda self, *_: signal.sigwait({signal.SIGTERM})
 
 
+def suspend_ignored() -> None:
+    """The endpoint goes on when it gets the command to suspend."""
+    agent("endpoint.event_loop").SuspendableClock._suspend = nothing
+
+
+def cancel_unacknowledged() -> None:
+    """The CFDP receiver ends when it gets EOF (cancel), and does not acknowledge it (nasa/cf 389)."""
+    module = agent("cfdp.receiving")
+    note_eof = module.Receiving._note_eof
+
+    def note(self: Any, eof: Any, now_s: float) -> None:
+        note_eof(self, eof, now_s)
+        if self._cancelled is not None:
+            self._outbox.clear()
+            self._leave = left
+
+    def left(*_: object) -> None:
+        raise module.Failed("the sender cancelled")
+
+    module.Receiving._note_eof = note
+
+
+def finished_cancel_sent_once() -> None:
+    """The CFDP receiver that cancels sends Finished (cancel) only once."""
+    module = agent("cfdp.receiving")
+    await_acknowledgement = module.Receiving._await_acknowledgement
+
+    def once(self: Any, now_s: float) -> None:
+        if self._outcome == module.ConditionCode.CANCEL_REQUEST_RECEIVED:
+            self.ended = True
+        else:
+            await_acknowledgement(self, now_s)
+
+    module.Receiving._await_acknowledgement = once
+
+
 def late_start() -> None:
     """The sender sleeps 2 s before its first packet."""
     if ARGUMENTS[0] == "send":

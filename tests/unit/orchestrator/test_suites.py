@@ -17,7 +17,7 @@ from owlt.orchestrator.checks.suites import (
     finding_of,
     in_case,
     junit,
-    sent_while_suspended,
+    not_suspended,
 )
 from owlt.orchestrator.errors import NotFound, ProfileError
 from owlt.orchestrator.profiles.catalogue import find_implementation
@@ -125,23 +125,28 @@ SUSPEND = [
     {"side": "sender", "after": "100 ms", "command": "suspend"},
     {"side": "sender", "after": "1 s", "command": "resume"},
 ]
+RECEIVER_SUSPENDS = [each | {"side": "receiver"} for each in SUSPEND]
+MEANWHILE = "the transfer ended while the receiver was suspended"
 
 
 @pytest.mark.parametrize(
-    ("commands", "sent_ms", "count"),
+    ("commands", "sent_ms", "problems"),
     [
-        (SUSPEND, [0, 90, 149, 1000], 0),
-        (SUSPEND, [0, 90, 150, 999, 1000], 2),
-        (SUSPEND[:1], [0, 5000], 1),
-        ([each | {"side": "receiver"} for each in SUSPEND], [0, 500], 0),
-        ([], [0, 500], 0),
+        (SUSPEND, [0, 90, 149, 1000], []),
+        (SUSPEND, [0, 90, 150, 999, 1000], ["the sender sent 2 packets while it was suspended"]),
+        (SUSPEND[:1], [0, 5000], ["the sender sent 1 packets while it was suspended"]),
+        (RECEIVER_SUSPENDS, [0, 500, 1500], []),
+        (RECEIVER_SUSPENDS, [0, 500], [MEANWHILE]),
+        (RECEIVER_SUSPENDS, [0, 149], []),
+        ([], [0, 500], []),
     ],
 )
-def test_packets_of_a_suspended_sender_are_counted(commands: list[object], sent_ms: list[int], count: int) -> None:
+def test_what_a_side_did_while_it_was_suspended(
+    commands: list[object], sent_ms: list[int], problems: list[str]
+) -> None:
     sent = [SentPacket(Place("forward", number), 10**6 * at, "data") for number, at in enumerate(sent_ms, start=1)]
-    answers = [SentPacket(Place("reverse", 1), 500_000_000, "nak")]
 
-    assert sent_while_suspended(case(commands=commands), [*sent, *answers]) == count
+    assert not_suspended(case(commands=commands), sent) == problems
 
 
 def test_a_fault_that_hit_nothing_is_no_test() -> None:
