@@ -17,11 +17,11 @@ from owlt.agents.endpoint.udp import Address, Endpoint
 def main(arguments: list[str] | None = None) -> int:
     """Run one side. Exit status: 0 complete, 1 not complete, 2 bad usage, 127 not supported."""
     options = _parser().parse_args(arguments)
-    return exit_status(lambda: _transfer(**vars(options)))
+    with CancelSignal() as is_cancelled:
+        return exit_status(lambda: _transfer(is_cancelled, **vars(options)))
 
 
-def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
-    is_cancelled = CancelSignal()
+def _transfer(is_cancelled: CancelSignal, side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
     clock = SuspendableClock() if choices.get("outages") == "announced" else None
     # Imported late: a wrong option is answered at once, and the engine takes a tenth of a second to import.
     from owlt.agents.cfdp.receiving import Receiving

@@ -138,12 +138,17 @@ class Receiving:
 
     def facts(self) -> str:
         """The last line of output. Raises Failed if the file is incomplete."""
-        if self._outcome == ConditionCode.CANCEL_REQUEST_RECEIVED:
+        if self._cancels:
             raise Failed(f"this side cancelled, file incomplete; {self._tally.facts()}")
         if self._outcome != ConditionCode.NO_ERROR:
             reason = self._outcome.name if self._outcome is not None else "no transaction"
             raise Failed(f"{reason}, file incomplete; {self._tally.facts()}")
         return self._tally.facts()
+
+    @property
+    def _cancels(self) -> bool:
+        """Whether the user's request has been carried out. The sender's is not passed to the engine."""
+        return bool(self._outcome == ConditionCode.CANCEL_REQUEST_RECEIVED)
 
     def _cancel(self, now_s: float) -> None:
         """Send Finished (cancel) instead of all that waits, once a transaction has begun."""
@@ -174,6 +179,8 @@ class Receiving:
         if isinstance(pdu, EofPdu) and self._engine.step != Step.RECEIVING_FILE_DATA:
             self._outbox.add(acknowledge_eof(pdu))
             return
+        if self._cancels and not isinstance(pdu, AckPdu):
+            return  # the engine would look at its timer, and declare a fault at its limit
         self._step(pdu)
         is_answer = now_s >= self._asked_at_s + self._settings.rtt_s
         can_pause = self._settings.repeats_nak_after_pause and is_answer
@@ -238,16 +245,15 @@ class Receiving:
     def _await_acknowledgement(self, now_s: float) -> None:
         gives_up_at_s = self._quiet_since_s + self._settings.give_up_s
         timer = self._engine._params.positive_ack_params.ack_timer
-        if self._engine.state == CfdpState.IDLE or now_s >= gives_up_at_s or self._abandons(timer):
+        if self._engine.state == CfdpState.IDLE or now_s >= gives_up_at_s:
             self.ended = True
+        elif self._cancels and self._engine.positive_ack_counter + 1 >= self._settings.ack_limit:
+            # the transaction is abandoned at the limit (CCSDS 727.0-B-5, section 4.11.2.3); the engine would send
+            # Finished with another condition
+            self.ended = timer.timed_out()
+            self.wakes_at_s = min(gives_up_at_s, now_s + timer.remaining_time().total_seconds())
         else:
             self._serve(timer, self._settings.ack_interval_s, gives_up_at_s, now_s)
-
-    def _abandons(self, timer: Countdown) -> bool:
-        """Whether Finished (cancel) has reached its limit (CCSDS 727.0-B-5, section 4.11.2.3): the engine would declare
-        a fault, and send Finished with another condition."""
-        is_last = self._engine.positive_ack_counter + 1 >= self._settings.ack_limit
-        return self._outcome == ConditionCode.CANCEL_REQUEST_RECEIVED and is_last and bool(timer.timed_out())
 
     def _nak_timer(self) -> Countdown:
         """The engine's own timer; it does not report when its timers are due."""
@@ -270,7 +276,7 @@ class Receiving:
             verdict.condition_code = ConditionCode.FILE_CHECKSUM_FAILURE
             verdict.delivery_code = DeliveryCode.DATA_INCOMPLETE
         self._outcome = ConditionCode(verdict.condition_code)
-        if self._outcome == ConditionCode.CANCEL_REQUEST_RECEIVED:
+        if self._cancels:
             verdict.file_status = FileStatus.DISCARDED_DELIBERATELY
         if self._outcome == ConditionCode.NO_ERROR:
             self._file.finish()

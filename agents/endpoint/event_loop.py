@@ -13,7 +13,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, Self
 
 from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.udp import Endpoint
@@ -131,11 +131,21 @@ class CancelSignal:
 
     def __init__(self) -> None:
         self._has_come = False
-        self.alarm, written = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.alarm, self._written = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         """A pipe that ends the loop's sleep. The interpreter writes to it at once, also just before the loop sleeps,
         when its handler would run only afterwards."""
-        signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._written, warn_on_full_buffer=False)
         signal.signal(signal.SIGHUP, self._note)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The transaction is over: the signal is ignored, also while the interpreter ends."""
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.set_wakeup_fd(-1)
+        os.close(self.alarm)
+        os.close(self._written)
 
     def __call__(self) -> bool:
         """Whether it has come."""

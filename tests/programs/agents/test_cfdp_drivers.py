@@ -116,6 +116,5 @@ def test_a_sender_with_pycfdp_is_suspended_until_it_is_resumed(with_drivers: Sta
     ending = between(with_drivers, tmp_path, PYCFDP, PYCFDP)(data, suspended("sender"))
 
     assert_complete(ending)
-    pauses_s = [after - before for before, after in pairwise(data.times_s)]
-    assert max(pauses_s) > 0.8 > 5 * sorted(pauses_s)[-2]
+    assert max(after - before for before, after in pairwise(data.times_s)) > 0.5
     assert ending.relay.seen["Data"] == DATA

@@ -217,10 +217,9 @@ def test_infinity_means_that_only_a_datagram_wakes(endpoint: Endpoint) -> None:
 @pytest.fixture
 def request_to_cancel(endpoint: Endpoint) -> Iterator[CancelSignal]:
     handler = signal.getsignal(signal.SIGHUP)
-    request = CancelSignal()
-    endpoint.wait.end_on(request.alarm)
-    yield request
-    signal.set_wakeup_fd(-1)
+    with CancelSignal() as request:
+        endpoint.wait.end_on(request.alarm)
+        yield request
     signal.signal(signal.SIGHUP, handler)
 
 
