@@ -217,7 +217,7 @@ def _suspensions(case: SuiteCase, first_packet_ns: int) -> Iterator[tuple[Role, 
 def _observed(case: SuiteCase, record: RunRecord | None) -> tuple[str, Verdict]:
     if record is None:
         names = [*case.parameters, *dict.fromkeys(command.command for command in case.commands)]
-        return f"its profile does not have {', '.join(names)}", "not applicable"
+        return f"its profile does not have all of: {', '.join(names)}", "not applicable"
     outcome = f"{record.outcome}{f': {record.reason}' if record.reason else ''}"
     if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED, Outcome.QUARANTINED):
         return outcome, "inconclusive"

@@ -112,7 +112,7 @@ def test_a_case_with_commands_that_a_profile_does_not_have_is_not_applicable() -
 
     assert in_case(find_implementation("cfdp"), with_command) is not None
     assert in_case(find_implementation("cfdp-simplified"), with_command) is None
-    assert finding_of("one", with_command, None, None).observed == "its profile does not have suspend"
+    assert finding_of("one", with_command, None, None).observed == "its profile does not have all of: suspend"
 
 
 def test_a_command_is_given_at_its_time_after_the_first_packet() -> None:
