@@ -12,8 +12,9 @@ from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 
 LINGER_TIMERS = 4
-"""How many of the receiver's timers a sender stays after the last Finished PDU that it received. At PER 0.1 both ways
-one receiver in 5,000 then ends without its ACK(Finished)."""
+"""How many of the peer's timers a side stays after the last PDU that it has acknowledged: a sender after Finished or
+the ACK of its EOF (cancel), a receiver after EOF (cancel). At PER 0.1 both ways one receiver in 5,000 then ends without
+its ACK(Finished)."""
 
 GIVE_UP_TIMERS = 8
 """For how many of its timers a receiver retransmits Finished without an answer.
@@ -92,7 +93,7 @@ class Timing(ABC):
 
     @property
     def linger_s(self) -> float:
-        """How long a sender stays after a Finished PDU, to acknowledge it again."""
+        """How long a side stays after the last PDU that it has acknowledged, to acknowledge it again."""
         return LINGER_TIMERS * self.ack_interval_s
 
     @property

@@ -97,8 +97,7 @@ RUN_PLACEHOLDERS = {
     "received_dir": "the directory of the received file",
     "file_size_bytes": "size of the file",
     "duration_s": "how long the sender is to send; only under duration",
-    "outages": "announced if the sweep has announce_outages or commands, so that sides are suspended and resumed; "
-    "otherwise silent",
+    "outages": "announced if this side may be suspended and resumed during the run; otherwise silent",
     "rate_bps": "advertised rate in bit/s of layer-2 bytes: the forward channel's unless the sweep advertises another; "
     "0 if unlimited",
     "rate_kbps": "the same in units of 1000 bit/s",

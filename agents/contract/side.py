@@ -245,16 +245,16 @@ class Side(Value):
         Order | None,
         Field(
             description="how its transfer is suspended: when a link goes down, in a sweep with announce_outages, or at "
-            "times that commands of a sweep or a test has; default: not at all"
+            "the times given under commands of a sweep or a test; default: not at all"
         ),
     ] = None
     resume: Annotated[
         Order | None,
-        Field(description="how it is resumed: when both links are up again, or at times that commands has"),
+        Field(description="how it is resumed: when both links are up again, or at the times given under commands"),
     ] = None
     cancel: Annotated[
         Order | None,
-        Field(description="how its transfer is cancelled at times that commands has; default: not at all"),
+        Field(description="how its transfer is cancelled, at the times given under commands; default: not at all"),
     ] = None
 
     @model_validator(mode="after")

@@ -107,8 +107,9 @@ class Party(Protocol):
 
 
 class SuspendableClock:
-    """The monotonic clock of a side that can be suspended: SIGUSR1 stops the side until SIGUSR2, and the time between
-    does not count. While it is suspended, it sends and reads nothing, and its timers stand still.
+    """The monotonic clock of a side that can be suspended: SIGUSR1 stops the side until SIGUSR2 or SIGHUP, and the time
+    between does not count. While it is suspended, it sends and reads nothing. An engine that reads another clock finds
+    at the end that its timers have expired.
     """
 
     def __init__(self) -> None:
@@ -122,12 +123,18 @@ class SuspendableClock:
 
     def _suspend(self, *_: object) -> None:
         begin_s = time.monotonic()
-        signal.sigwait({signal.SIGUSR2})
+        others = {signal.SIGUSR1, signal.SIGHUP}
+        signal.pthread_sigmask(signal.SIG_BLOCK, others)
+        while (came := signal.sigwait({signal.SIGUSR2, *others})) == signal.SIGUSR1:
+            pass  # it is suspended already
         self._suspended_s += time.monotonic() - begin_s
+        if came == signal.SIGHUP:
+            signal.raise_signal(signal.SIGHUP)  # for its own handler
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, others)
 
 
 class CancelSignal:
-    """SIGHUP, by which the user requests that the transaction be cancelled. While the side is suspended, it waits."""
+    """SIGHUP, by which the user requests that the transaction be cancelled; it ends a suspension."""
 
     def __init__(self) -> None:
         self._has_come = False
@@ -141,8 +148,9 @@ class CancelSignal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The transaction is over: the signal is ignored, also while the interpreter ends."""
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        """The transaction is over: commands are ignored, also while the interpreter ends."""
+        for number in (signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)
         os.close(self.alarm)
         os.close(self._written)

@@ -207,10 +207,9 @@ def sent_packets(run: Path, dissectors: Dissectors | None = None) -> list[SentPa
 
 
 def first_packet_ns(run: Path) -> int:
-    """When the first packet of a run was sent, from its launch; 0 if none was. Raises OwltError without its captures,
+    """When the first packet of a run that completed was sent, from its launch. Raises OwltError without its captures,
     OSError."""
-    sent = sent_packets(run)
-    return sent[0].at_ns - (read_record(run).started_at_ns or 0) if sent else 0
+    return sent_packets(run)[0].at_ns - (read_record(run).started_at_ns or 0)
 
 
 def ladder_lines(run: Path) -> list[str]:

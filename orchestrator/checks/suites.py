@@ -1,8 +1,8 @@
 """Suites of fault and interoperability tests: cases of aimed faults and commands with what is expected, as YAML in
 profiles/suites/.
 
-A case is one short transfer. Its verdict follows from its run; a fault that hit nothing is no test, nor is a command to
-a program that had ended.
+A case is one short transfer. Its verdict follows from its run. A fault that hits no packet tests nothing, nor does a
+command to a program that has exited.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from xml.etree import ElementTree
@@ -28,6 +27,7 @@ from owlt.inputs.sweep import CommandName, GivenCommand
 from owlt.inputs.validation import mistakes_in
 from owlt.orchestrator.checks.fault_cases import SentPacket, sent_packets
 from owlt.orchestrator.errors import NotFound, ProfileError
+from owlt.orchestrator.hosts.printable import SHELL_BASE
 from owlt.orchestrator.planning.plan import faults_of
 from owlt.orchestrator.profiles.load import read_document
 from owlt.results.record import Outcome, RunRecord
@@ -141,23 +141,26 @@ def find_suite(name: str, protocol: str) -> Suite:
     return suite
 
 
-def has_commands(implementation: Implementation, case: SuiteCase) -> bool:
-    """Whether the profile of each side has the commands that it gets in a case."""
-    sides = {role: implementation.of(role).side(role) for role in ROLES}
-    return all(getattr(sides[each.side], each.command) is not None for each in case.commands)
+def missing_in(implementation: Implementation, case: SuiteCase) -> tuple[str, ...]:
+    """What a case needs and the profile of an implementation, or those of a pair, do not have."""
+    parameters = {each.rpartition(".")[2] for each in implementation.parameters} | set(implementation.parameters)
+    commands = dict.fromkeys((each.side, each.command) for each in case.commands)
+    without = [key for key in commands if getattr(implementation.of(key[0]).side(key[0]), key[1]) is None]
+    return (
+        *(f"the parameter {name}" for name in case.parameters if name not in parameters),
+        *(f"the command {command} of the {role}" for role, command in without),
+    )
 
 
 def in_case(implementation: Implementation, case: SuiteCase) -> Implementation | None:
-    """The implementation with the parameters of a case, of both sides of a pair; None if it does not have them, or not
-    its commands."""
-    if not has_commands(implementation, case):
+    """The implementation with the parameters of a case, of both sides of a pair; None if something is missing in its
+    profile, or a pair cannot have them."""
+    if missing_in(implementation, case):
         return None
     changes: dict[str, Parameter] = {}
     for name, value in case.parameters.items():
-        has = [each for each in implementation.parameters if each in (name, f"sender.{name}", f"receiver.{name}")]
-        if not has:
-            return None
-        changes |= dict.fromkeys(has, value)
+        names = (name, f"sender.{name}", f"receiver.{name}")
+        changes |= dict.fromkeys((each for each in implementation.parameters if each in names), value)
     try:
         return pairs.with_parameters(implementation, changes) if changes else implementation
     except pairs.CannotPair:
@@ -179,27 +182,50 @@ class Finding:
     run: Path | None = None
 
 
-def finding_of(name: str, case: SuiteCase, record: RunRecord | None, run: Path | None) -> Finding:
-    """The verdict on a case by its run and the record of it; None: the implementation does not have its parameters or
-    commands."""
+def finding_of(name: str, case: SuiteCase, record: RunRecord, run: Path | None) -> Finding:
+    """The verdict on a case by its run and the record of it."""
+    observed, verdict = _observed(case, record)
+    if verdict == "passed" and case.commands:
+        observed, verdict = _as_commanded(case, record, run, observed)
+    return _finding(name, case, observed, verdict, run)
+
+
+def without_run(name: str, case: SuiteCase, why: str, verdict: Verdict) -> Finding:
+    """A case that was not performed."""
+    return _finding(name, case, why, verdict, None)
+
+
+def _finding(name: str, case: SuiteCase, observed: str, verdict: Verdict, run: Path | None) -> Finding:
     faults = tuple(f"{fault.direction}: {fault.text}: {fault.action.text}" for fault in case.faults)
     commands = tuple(command.text for command in case.commands)
-    observed, verdict = _observed(case, record)
-    is_met = record is not None and record.outcome in _MET[case.expected]
-    if is_met and run is not None and (problems := not_suspended(case, sent_packets(run))):
-        observed, verdict = "; ".join([observed, *problems]), "failed"
     return Finding(name, case.purpose, case.reference, faults, commands, case.expected, observed, verdict, run)
 
 
+def _as_commanded(case: SuiteCase, record: RunRecord, run: Path | None, observed: str) -> tuple[str, Verdict]:
+    """The verdict on a case with commands whose outcome is the expected one."""
+    suspends = any(each.command == "suspend" for each in case.commands)
+    if problems := not_suspended(case, sent_packets(run)) if suspends and run is not None else []:
+        return "; ".join([observed, *problems]), "failed"
+    if record.suspect:
+        return "; ".join([observed, *record.suspect]), "inconclusive"
+    ended_badly = [
+        f"the {role} {'had not ended' if side.stopped else 'was ended by a signal'}"
+        for role in ROLES
+        for side in [getattr(record, role)]
+        if case.expected == "cancelled" and (side.stopped or (side.exit_status or 0) not in range(SHELL_BASE))
+    ]
+    return ("; ".join([observed, *ended_badly]), "failed") if ended_badly else (observed, "passed")
+
+
 def not_suspended(case: SuiteCase, sent: Sequence[SentPacket]) -> list[str]:
-    """How the packets of a run show that a side was not suspended as in its case: a sender sent, or the transfer ended
-    meanwhile."""
+    """How the packets of a run show that a side was not suspended as in its case: a sender sent, or the file was
+    delivered meanwhile."""
     problems = []
     for side, begin_ns, end_ns in _suspensions(case, sent[0].at_ns if sent else 0):
         own = [packet for packet in sent if packet.place.direction == "forward" and begin_ns <= packet.at_ns < end_ns]
         if side == "sender" and own:
-            problems.append(f"the sender sent {len(own)} packets while it was suspended")
-        elif sent and begin_ns <= sent[-1].at_ns < end_ns:
+            problems.append(f"packets that the sender sent while it was suspended: {len(own)}")
+        elif case.expected == "delivered" and sent and begin_ns <= sent[-1].at_ns < end_ns:
             problems.append(f"the transfer ended while the {side} was suspended")
     return problems
 
@@ -208,16 +234,13 @@ def _suspensions(case: SuiteCase, first_packet_ns: int) -> Iterator[tuple[Role, 
     """Each side that is suspended, from when on it sends nothing, and when it gets its next command."""
     for role in ROLES:
         own = sorted((each for each in case.commands if each.side == role), key=lambda each: each.after)
-        for command, following in pairwise([*own, None]):
-            if command is not None and command.command == "suspend":
+        for command, following in zip(own, [*own[1:], None], strict=False):
+            if command.command == "suspend":
                 end_ns = math.inf if following is None else first_packet_ns + following.after
                 yield role, first_packet_ns + command.after + STILL_SENDING_NS, end_ns
 
 
-def _observed(case: SuiteCase, record: RunRecord | None) -> tuple[str, Verdict]:
-    if record is None:
-        names = [*case.parameters, *dict.fromkeys(command.command for command in case.commands)]
-        return f"its profile does not have all of: {', '.join(names)}", "not applicable"
+def _observed(case: SuiteCase, record: RunRecord) -> tuple[str, Verdict]:
     outcome = f"{record.outcome}{f': {record.reason}' if record.reason else ''}"
     if record.outcome in (Outcome.ABORTED, Outcome.UNSUPPORTED, Outcome.QUARANTINED):
         return outcome, "inconclusive"
@@ -228,11 +251,6 @@ def _observed(case: SuiteCase, record: RunRecord | None) -> tuple[str, Verdict]:
     missed = [each.fault for each in record.faults.faults if not each.hits] if record.faults else []
     if missed:
         return f"{outcome}; no packet was hit by: {', '.join(missed)}", "inconclusive"
-    if case.commands and record.suspect:
-        return f"{outcome}; {'; '.join(record.suspect)}", "inconclusive"
-    stopped = [role for role in ROLES if getattr(record, role).stopped]
-    if case.expected == "cancelled" and stopped:
-        return f"{outcome}; the {' and the '.join(stopped)} had not ended", "failed"
     return outcome, "passed" if record.outcome in _MET[case.expected] else "failed"
 
 

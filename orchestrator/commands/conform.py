@@ -40,8 +40,8 @@ def conform(
 ) -> None:
     """Perform the fault and interoperability tests of a protocol.
 
-    Certain packets are lost, duplicated or reordered. Each test is one short transfer in the virtual rig. Runs, page
-    and JUnit XML stay in results/conformance/NAME.
+    Certain packets are lost, duplicated or reordered; a side cancels, or is suspended and resumed. Each test is one
+    short transfer in the virtual rig. Runs, page and JUnit XML stay in results/conformance/NAME.
 
     Exit status: 0 if all tests are passed, 1 if not.
     """
@@ -84,13 +84,15 @@ def _findings(
     perform: PerformCases, implementation: contract.Implementation, suite: Suite, results: Path
 ) -> list[Finding]:
     """The verdict on each case: cases with the same parameters are performed as one plan."""
-    from owlt.orchestrator.checks.suites import finding_of, in_case
+    from owlt.orchestrator.checks.suites import in_case, missing_in, without_run
 
     groups: dict[tuple[tuple[str, contract.Parameter], ...], dict[str, SuiteCase]] = {}
     found: dict[str, Finding] = {}
     for case_name, case in suite.cases.items():
         if in_case(implementation, case) is None:
-            found[case_name] = finding_of(case_name, case, None, None)
+            missing = ", ".join(missing_in(implementation, case)) or "parameters that both sides can have"
+            why = f"its profile does not have {missing}"
+            found[case_name] = without_run(case_name, case, why, "not applicable")
         else:
             groups.setdefault(tuple(case.parameters.items()), {})[case_name] = case
     for number, cases in enumerate(groups.values(), start=1):
@@ -107,11 +109,11 @@ def _performed(
     cases: Mapping[str, SuiteCase],
     results: Path,
 ) -> dict[str, Finding]:
-    """The verdicts of cases with the same parameters. Commands are given at times after the first packet: that of a run
-    without commands, which is sent at the same time."""
+    """The verdicts of cases with the same parameters. Times of commands count from the first packet, whose time after
+    the launch is that of a run without commands."""
     from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, first_packet_ns, plan_of_cases
-    from owlt.orchestrator.checks.suites import UNDISTURBED, finding_of
-    from owlt.results.record import read_record
+    from owlt.orchestrator.checks.suites import UNDISTURBED, finding_of, without_run
+    from owlt.results.record import Outcome, read_record
     from owlt.results.recorded_runs import run_directory
 
     def performed(part: Path, of: Mapping[str, SuiteCase], first_ns: int = 0) -> dict[str, Path]:
@@ -124,11 +126,17 @@ def _performed(
 
     commanded = {name: case for name, case in cases.items() if case.commands}
     others = {name: case for name, case in cases.items() if not case.commands}
-    runs = performed(results, others or {"none": UNDISTURBED})
+    runs = performed(results, others | ({"without-commands": UNDISTURBED} if commanded else {}))
+    found = {name: finding_of(name, case, read_record(runs[name]), runs[name]) for name, case in others.items()}
     if commanded:
-        first_ns = first_packet_ns(next(iter(runs.values())))
-        runs |= performed(results.with_name(f"{results.name}-commands"), commanded, first_ns)
-    return {name: finding_of(name, case, read_record(runs[name]), runs[name]) for name, case in cases.items()}
+        base = read_record(runs["without-commands"])
+        if base.outcome is not Outcome.COMPLETED:
+            why = f"without commands, the transfer {base.outcome}: {base.reason}"
+            return found | {name: without_run(name, case, why, "inconclusive") for name, case in commanded.items()}
+        first_ns = first_packet_ns(runs["without-commands"])
+        runs = performed(results.with_name(f"{results.name}-commands"), commanded, first_ns)
+        found |= {name: finding_of(name, case, read_record(runs[name]), runs[name]) for name, case in commanded.items()}
+    return found
 
 
 def _write(name: str, suite: Suite, findings: list[Finding], results: Path, again: str) -> None:

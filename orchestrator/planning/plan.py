@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationError
 
@@ -29,7 +28,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import AXES, OF_THE_LINK, base_name
 from owlt.inputs.mistake import Invalid, Mistake, Place, ResultsConflict, got, not_one_of
 from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
-from owlt.inputs.sweep import MOST_REPETITIONS, OF_CHANNELS, Advertised, CommandName, Sweep
+from owlt.inputs.sweep import MOST_REPETITIONS, OF_CHANNELS, Advertised, Sweep
 from owlt.orchestrator.errors import SweepMistake
 from owlt.orchestrator.planning.grid import baseline_of, permutations, require_points_of_assertions
 from owlt.orchestrator.planning.run_channel import (
@@ -140,7 +139,7 @@ def plan_sweep(
     require_points_of_assertions(sweep, points)
     strangers = [(key, name) for key in OF_CHANNELS for name in getattr(sweep, key) if name not in profiles]
     if strangers:
-        raise SweepMistake(*(not_one_of(name, profiles).at(Place(key=(key, name))) for key, name in strangers))
+        raise SweepMistake(*(_unknown_channel(name, profiles).at(Place(key=(key, name))) for key, name in strangers))
     if unknown := list(_unknown_commands(sweep, points, implementations)):
         raise SweepMistake(*unknown)
     keyed = _keyed_channels(sweep, points, profiles)
@@ -282,6 +281,10 @@ def _run(sweep: Sweep, order: int, place: RunPlace, key: str, channel: ChannelSp
     )
 
 
+def _unknown_channel(name: str, profiles: Mapping[str, ChannelSpec]) -> Mistake:
+    return not_one_of(name, profiles) if profiles else Mistake(got(name), "a channel that the sweep has under channel")
+
+
 def _disturbed_s(sweep: Sweep, channel: str) -> float:
     """The time from the launch until a host has restarted and the sides have got their commands; 0 without them."""
     restarted = [each.at + each.after for each in [sweep.restarts.get(channel)] if each]
@@ -292,17 +295,16 @@ def _disturbed_s(sweep: Sweep, channel: str) -> float:
 def _unknown_commands(
     sweep: Sweep, points: Sequence[Permutation], implementations: Mapping[str, Implementation]
 ) -> Iterator[Mistake]:
-    """A mistake for each command that the profile of an implementation does not have, which would get it."""
+    """A mistake for each command that the profiles of some implementations do not have, which would get it."""
     for channel, commands in sweep.commands.items():
         performed = dict.fromkeys(point.implementation for point in points if point.channel_name == channel)
-        for name, number in product(performed, range(len(commands))):
-            given = commands[number]
-            side = implementations[name].of(given.side).side(given.side)
-            if getattr(side, given.command) is None:
-                known = [each for each in get_args(CommandName) if getattr(side, each) is not None]
-                problem = f"the {given.side} of {name} has no command {given.command} in its profile"
-                expected = f"one of its commands: {', '.join(known) or 'it has none'}"
-                yield Mistake(problem, expected, where=Place(key=("commands", channel, number, "command")))
+        for number, given in enumerate(commands):
+            sides = {name: implementations[name].of(given.side).side(given.side) for name in performed}
+            if without := [name for name, side in sides.items() if getattr(side, given.command) is None]:
+                problem = f"the profile of {', '.join(without)} has no command {given.command} for the {given.side}"
+                fix = f"leave out {'this implementation' if len(without) == 1 else 'these implementations'}, or add it"
+                where = Place(key=("commands", channel, number, "command"))
+                yield Mistake(problem, "implementations with this command", fix, where)
 
 
 def _unused_advertised(sweep: Sweep, points: Sequence[Permutation]) -> Iterator[Mistake]:

@@ -158,17 +158,21 @@ def _phases(in_progress: _RunInProgress, observe: Observe, life: HostLife | None
         clock = ClockStep()
         result.started_at_ns = time.time_ns()
         _skip_waits(setting.sweep.skipped_waits.get(run.permutation.channel_name, ()), recorder, result.started_at_ns)
+        planned = _planned_interventions(in_progress, staged)
         try:
             start_timeline(run, setting)
-            interventions = _interventions(in_progress, staged)
+            interventions: Iterable[Intervention] = merge(
+                planned, _announcements(in_progress), key=lambda each: each.at_s
+            )
             launch(staged, rig, directory, sides, undo, None if life is None else life.living)
             observe("transfer")
             if branching is not None:
                 interventions = branching.interventions(rig, result)
-            if missed := wait_for_end(run, implementation, instruments.watch, sides, interventions):
-                result.suspect.append(f"the session ended before {missed}")
+            wait_for_end(run, implementation, instruments.watch, sides, interventions)
         finally:
             result.ended_at_ns = time.time_ns()
+            missed = (each for each in planned if each.is_needed and not each.is_done)
+            result.suspect += [f"the session ended before {each.text}" for each in missed][:1]
             if branching is not None:
                 run, in_progress = branching.run, replace(in_progress, run=branching.run)
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
@@ -275,18 +279,21 @@ def _stop(in_progress: _RunInProgress, staged: Staged, instruments: _Instruments
         result.port_drops = {role: dict(counters) for role, counters in rig.conditions.port_drops().items()}
 
 
-def _interventions(in_progress: _RunInProgress, staged: Staged) -> Iterable[Intervention]:
-    """What is done to the sides during the session, in the order of time."""
-    run, setting, sides = in_progress.run, in_progress.setting, in_progress.sides
-    sweep, channel = setting.sweep, setting.channel_of(run)
-    restarted: Iterable[Intervention] = ()
-    if planned := sweep.restarts.get(run.permutation.channel_name):
-        restarted = restart(planned, staged, setting.rig, in_progress.directory, sides, in_progress.undo)
-    given = sorted(sweep.commands.get(run.permutation.channel_name, []), key=lambda each: each.at)
-    commands = [command(each, sides, in_progress.result.suspect) for each in given]
-    is_announced = sweep.announce_outages and channel.timeline is not None
-    announced = announce_outages(channel, sides, time.monotonic()) if is_announced else ()
-    return merge(restarted, commands, announced, key=lambda each: each.at_s)
+def _planned_interventions(in_progress: _RunInProgress, staged: Staged) -> list[Intervention]:
+    """What is to be done to the sides during the session, in the order of time."""
+    sweep, name, sides = in_progress.setting.sweep, in_progress.run.permutation.channel_name, in_progress.sides
+    planned = [command(each, sides, in_progress.result.suspect) for each in sweep.commands.get(name, [])]
+    if name in sweep.restarts:
+        rig, directory, undo = in_progress.setting.rig, in_progress.directory, in_progress.undo
+        planned += restart(sweep.restarts[name], staged, rig, directory, sides, undo)
+    return sorted(planned, key=lambda each: each.at_s)
+
+
+def _announcements(in_progress: _RunInProgress) -> Iterable[Intervention]:
+    """The sides are suspended and resumed as links go down and up; computed as long as the session lasts."""
+    channel, setting = in_progress.setting.channel_of(in_progress.run), in_progress.setting
+    is_announced = setting.sweep.announce_outages and channel.timeline is not None
+    return announce_outages(channel, in_progress.sides, time.monotonic()) if is_announced else ()
 
 
 def _note_what_is_left(in_progress: _RunInProgress, staged: Staged, before: Sockets, now_open: Sockets) -> None:

@@ -96,15 +96,21 @@ def _start(role: Role, staged: Staged, rig: Rig, logs: Path, sides: Sides, undo:
     return program
 
 
-@dataclass(frozen=True)
+@dataclass
 class Intervention:
     """Something that is done to a side during the session, at a time of the monotonic clock."""
 
     at_s: float
     text: str
     act: Callable[[], None]
-    is_needed: bool = False
+    is_needed: bool = True
     """Whether a session that ends before it is not the one that was planned."""
+    is_done: bool = False
+
+    def perform(self) -> None:
+        """Do it."""
+        self.is_done = True
+        self.act()
 
 
 def restart(
@@ -126,8 +132,8 @@ def restart(
             _start(role, staged, rig, directory / f"{role}-restarted", sides, undo)
             sides.restarting.discard(role)
 
-    killed = Intervention(at_s, f"the {role} was to be killed", kill, is_needed=True)
-    started = Intervention(at_s + planned.after / 1e9, f"the {role} was to be started again", start)
+    killed = Intervention(at_s, f"the {role} was to be killed", kill)
+    started = Intervention(at_s + planned.after / 1e9, f"the {role} was to be started again", start, is_needed=False)
     return [killed, started]
 
 
@@ -151,17 +157,19 @@ def announce_outages(channel: ChannelSpec, sides: Sides, began_s: float) -> Iter
 
 
 def command(given: GivenCommand, sides: Sides, doubts: list[str]) -> Intervention:
-    """Give a side a command of its profile, at a time that counts from now; `doubts` gets a sentence if its program has
-    ended by then."""
+    """Give a side a command of its profile, at a time that counts from now; `doubts` gets a sentence if its program is
+    not running then."""
+    due = f"the {given.side}'s command {given.command} was due"
 
     def act() -> None:
         if sides.programs[given.side].running:
             _order(given.side, given.command, sides)
+        elif given.side in sides.restarting:
+            doubts.append(f"the {given.side}'s host was restarting when {due}")
         else:
-            doubts.append(f"the {given.side} had ended before it was to get the command {given.command}")
+            doubts.append(f"the {given.side} had ended before {due}")
 
-    at_s = time.monotonic() + given.at / 1e9
-    return Intervention(at_s, f"the {given.side} was to get the command {given.command}", act, is_needed=True)
+    return Intervention(time.monotonic() + given.at / 1e9, due, act)
 
 
 def _order_both(name: CommandName, sides: Sides) -> None:
@@ -241,9 +249,9 @@ def wait_for_end(
     watch: Program,
     sides: Sides,
     interventions: Iterable[Intervention] = (),
-) -> str:
-    """Return when the session has ended, with the next intervention in words if it was needed; "" if it was not.
-    `interventions` are in the order of their times. Raises Ended if the deadline passes first.
+) -> None:
+    """Return when the session has ended. `interventions` are in the order of their times. Raises Ended if the deadline
+    passes first.
 
     Once a side has ended badly or reported a failure, the other has only a few more round trips.
     """
@@ -262,7 +270,7 @@ def wait_for_end(
         if not _changes(before, sides, watch, until - time.monotonic()):
             if following is None or until == end:
                 break
-            following.act()
+            following.perform()
             following = next(coming, None)
         _complain_of_floods(sides)
     complain_of_unsupported(implementation, sides)
@@ -273,7 +281,6 @@ def wait_for_end(
         if stopped := sides.programs[late].stopped_processes:
             reason += f"; stopped by a signal: {', '.join(stopped)}"
         raise Ended(Outcome.TIMED_OUT, ReasonCode.TIME_LIMIT, reason + sides.programs[late].last_words)
-    return following.text if following is not None and following.is_needed else ""
 
 
 def _awaited(implementation: Implementation) -> list[Role]:

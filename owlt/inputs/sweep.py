@@ -182,8 +182,8 @@ class GivenCommand(BaseModel):
     at: Annotated[
         Delay,
         Field(
-            description="when it gets it, from the launch of the run, with its unit; at the earliest when both "
-            "programs have been started"
+            description="time of the command, from the launch of the run, with its unit; not before both programs have "
+            "been started"
         ),
     ]
     command: Annotated[CommandName, Field(description="suspend, resume or cancel: a key of that side in the profile")]
@@ -514,6 +514,10 @@ class Sweep(BaseModel):
     def margin(self) -> float:
         """The share of the best value by which an implementation may be behind and still be taken."""
         return self.margin_percent / 100
+
+    def announces_outages(self, channel: str) -> bool:
+        """Whether sides may be suspended and resumed during the runs over a channel."""
+        return self.announce_outages or any(each.command != "cancel" for each in self.commands.get(channel, []))
 
     def of_channel(self, channel: str, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         """What happens during the runs over a channel (OF_CHANNELS), for the same channel under other names."""

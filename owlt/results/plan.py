@@ -41,7 +41,8 @@ class Run(BaseModel):
     slowest_rate_bps: float | None
     """The lowest rate of the channel over time; None: unlimited."""
     channel_changes_s: float = 0.0
-    """The duration of the channel's timeline, or the time until a host has restarted."""
+    """The duration of the channel's timeline, or the time until a host has restarted and all commands are
+    given."""
     faults: list[dict[str, JsonValue]] = []
     """The faults that are aimed at its packets, as a channel has them written; a channel of the plan has none."""
 

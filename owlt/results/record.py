@@ -35,7 +35,8 @@ class ReasonCode(StrEnum):
     NO_FILE = "no_file"
     """Both sides ended without an error, and the receiver does not have the file."""
     UNUSABLE_FILE = "unusable_file"
-    """The receiver's file cannot be compared: it is not a regular file, or the disk is full."""
+    """The receiver's file cannot be compared: it is not a regular file, is behind a symbolic link, or is a sparse file
+    that is too large."""
     ENDED_EARLY = "ended_early"
     """The session ended before the duration for which the sender was to send."""
     NOTHING_REPORTED = "nothing_reported"

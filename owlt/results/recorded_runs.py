@@ -47,7 +47,7 @@ class Recorded:
     def warnings(self) -> list[str]:
         """A sentence for everything that is not used."""
         unused = [f"{problem}; 'owlt run' performs the run again" for problem in self.damaged.values()]
-        return [*unused, *(f"{stray}: not a run of this sweep; ignored. Move it elsewhere" for stray in self.strays)]
+        return [*unused, *(f"{stray}: not a run of this sweep, ignored; move it elsewhere" for stray in self.strays)]
 
 
 def results_root(path: Path) -> Path:

@@ -24,10 +24,11 @@ def signals_as_before() -> Iterator[None]:
 def test_the_time_of_each_suspension_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 100.0
 
-    def wait(signals: set[signal.Signals]) -> None:
+    def wait(signals: set[signal.Signals]) -> signal.Signals:
         nonlocal now_s
-        assert signals == {signal.SIGUSR2}
+        assert signal.SIGUSR2 in signals
         now_s += HOUR_S
+        return signal.SIGUSR2
 
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     monkeypatch.setattr(signal, "sigwait", wait)
@@ -49,3 +50,24 @@ def test_a_command_to_resume_ends_a_suspension() -> None:
 
     assert signal.SIGUSR2 not in signal.sigpending()
     assert clock() <= time.monotonic()
+
+
+def test_a_second_command_to_suspend_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    coming = [signal.SIGUSR1, signal.SIGUSR1, signal.SIGUSR2]
+    monkeypatch.setattr(signal, "sigwait", lambda signals: coming.pop(0))
+    SuspendableClock()
+    signal.raise_signal(signal.SIGUSR1)
+
+    assert coming == []
+
+
+def test_a_request_to_cancel_ends_a_suspension() -> None:
+    came = []
+    before = signal.signal(signal.SIGHUP, lambda *_: came.append("cancel"))
+    SuspendableClock()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    signal.raise_signal(signal.SIGHUP)  # blocked: it waits until the side is suspended
+    signal.raise_signal(signal.SIGUSR1)
+    signal.signal(signal.SIGHUP, before)
+
+    assert came == ["cancel"]

@@ -897,17 +897,37 @@ class Commanded:
             process.write_file(process.arguments[0], process.receive(RECEIVER_ADDRESS, PORT))
             process.exit(0)
 
+        process.on("USR1", lambda: self.signals.append("USR1"))
         process.on("USR2", resume)
         process.on("HUP", lambda: process.exit(1))
         process.print("ready")
         process.wait_for_signal()
 
 
-def test_a_side_gets_a_command_of_its_profile_at_its_time(stage: Stage) -> None:
-    commanded = Commanded(stage)
+def test_a_side_gets_a_command_of_its_profile_not_before_its_time(stage: Stage) -> None:
+    commanded = Commanded(stage, at="300 ms")
     record = stage.perform().record
 
+    assert record.started_at_ns is not None and record.ended_at_ns is not None
     assert (commanded.signals, record.outcome, record.suspect) == (["USR2"], Outcome.COMPLETED, [])
+    assert record.ended_at_ns - record.started_at_ns >= 300_000_000
+
+
+def test_commands_are_given_in_the_order_of_their_times(stage: Stage) -> None:
+    commanded = Commanded(stage, at="60 ms")
+    stage.sweep["commands"]["link"].append({"side": "receiver", "at": "20 ms", "command": "suspend"})
+    stage.perform()
+
+    assert commanded.signals == ["USR1", "USR2"]
+
+
+def test_a_command_that_a_failed_launch_leaves_out_makes_a_run_suspect(stage: Stage) -> None:
+    Commanded(stage, command="cancel")
+    stage.receiver = lambda process: 3
+    record = stage.perform().record
+
+    assert record.outcome is Outcome.FAILED
+    assert record.suspect == ["the session ended before the receiver's command cancel was due"]
 
 
 def test_a_transfer_that_is_cancelled_has_failed(stage: Stage) -> None:
@@ -922,14 +942,14 @@ def test_a_session_that_ends_before_a_command_is_suspect(stage: Stage) -> None:
     Commanded(stage, at="1 h")
     stage.receiver = take
 
-    assert stage.perform().record.suspect == ["the session ended before the receiver was to get the command resume"]
+    assert stage.perform().record.suspect == ["the session ended before the receiver's command resume was due"]
 
 
 def test_a_command_to_a_program_that_has_ended_makes_a_run_suspect(stage: Stage) -> None:
     commanded = Commanded(stage, at="20 ms", side="sender")
     stage.sweep["commands"]["link"].append({"side": "receiver", "at": "40 ms", "command": "resume"})
 
-    assert stage.perform().record.suspect == ["the sender had ended before it was to get the command resume"]
+    assert stage.perform().record.suspect == ["the sender had ended before the sender's command resume was due"]
     assert commanded.signals == ["USR2"]
 
 
@@ -937,7 +957,7 @@ def test_a_command_that_the_profile_does_not_have_is_refused(stage: Stage) -> No
     Commanded(stage, command="cancel", side="sender")
     stage.implementation = {}
 
-    with pytest.raises(SweepMistake, match="the sender of copy has no command cancel in its profile"):
+    with pytest.raises(SweepMistake, match="the profile of copy has no command cancel for the sender"):
         stage.perform()
 
 

@@ -336,3 +336,22 @@ def test_a_baseline_leaves_the_other_runs_as_they_are() -> None:
 def test_a_baseline_that_is_not_one_point_is_refused(baseline: dict[str, object], message: str) -> None:
     with pytest.raises(ProfileError, match=message):
         planned(baseline=baseline)
+
+
+def test_what_happens_during_the_runs_over_a_channel_is_kept_under_other_names_of_it() -> None:
+    cancel = {"side": "sender", "at": "1 s", "command": "cancel"}
+    restart = {"side": "receiver", "at": "2 s", "after": "1 s"}
+    changed = sweep(commands={"geo": [cancel], "other": [cancel]}, restarts={"geo": restart})
+
+    assert changed.of_channel("geo", ["a", "b"]) == {
+        "restarts": {"a": changed.restarts["geo"], "b": changed.restarts["geo"]},
+        "commands": {"a": changed.commands["geo"], "b": changed.commands["geo"]},
+        "skipped_waits": {},
+    }
+
+
+def test_sides_are_suspended_only_by_commands_over_their_channel() -> None:
+    suspend = {"side": "sender", "at": "1 s", "command": "suspend"}
+    changed = sweep(commands={"geo": [suspend], "leo": [suspend | {"command": "cancel"}]})
+
+    assert [changed.announces_outages(channel) for channel in ("geo", "leo", "other")] == [True, False, False]

@@ -17,6 +17,7 @@ from owlt.orchestrator.checks.suites import (
     finding_of,
     in_case,
     junit,
+    missing_in,
     not_suspended,
 )
 from owlt.orchestrator.errors import NotFound, ProfileError
@@ -89,14 +90,24 @@ def test_the_verdict_follows_from_the_outcome(expected: str, outcome: Outcome, v
     assert finding_of("one", case(expected=expected), recorded(outcome=outcome), None).verdict == verdict
 
 
-def test_a_cancelled_transfer_whose_peer_had_to_be_stopped_has_failed() -> None:
-    left = recorded(outcome=Outcome.FAILED, receiver={"stopped": True})
-    finding = finding_of("one", case(expected="cancelled"), left, None)
-
-    assert (finding.verdict, finding.observed) == ("failed", "failed; the receiver had not ended")
-
-
 CANCEL = {"side": "sender", "after": "60 ms", "command": "cancel"}
+
+
+@pytest.mark.parametrize(
+    ("receiver", "observed", "verdict"),
+    [
+        ({"stopped": True}, "failed; the receiver had not ended", "failed"),
+        ({"exit_status": 129}, "failed; the receiver was ended by a signal", "failed"),
+        ({"exit_status": 1}, "failed", "passed"),
+    ],
+)
+def test_both_sides_of_a_cancelled_transfer_end_by_themselves(
+    receiver: dict[str, object], observed: str, verdict: str
+) -> None:
+    record = recorded(outcome=Outcome.FAILED, receiver=receiver)
+    finding = finding_of("one", case(expected="cancelled", commands=[CANCEL]), record, None)
+
+    assert (finding.observed, finding.verdict) == (observed, verdict)
 
 
 def test_a_command_to_a_program_that_had_ended_is_no_test() -> None:
@@ -112,7 +123,7 @@ def test_a_case_with_commands_that_a_profile_does_not_have_is_not_applicable() -
 
     assert in_case(find_implementation("cfdp"), with_command) is not None
     assert in_case(find_implementation("cfdp-simplified"), with_command) is None
-    assert finding_of("one", with_command, None, None).observed == "its profile does not have all of: suspend"
+    assert missing_in(find_implementation("cfdp-simplified"), with_command) == ("the command suspend of the sender",)
 
 
 def test_a_command_is_given_at_its_time_after_the_first_packet() -> None:
@@ -133,8 +144,8 @@ MEANWHILE = "the transfer ended while the receiver was suspended"
     ("commands", "sent_ms", "problems"),
     [
         (SUSPEND, [0, 90, 149, 1000], []),
-        (SUSPEND, [0, 90, 150, 999, 1000], ["the sender sent 2 packets while it was suspended"]),
-        (SUSPEND[:1], [0, 5000], ["the sender sent 1 packets while it was suspended"]),
+        (SUSPEND, [0, 90, 150, 999, 1000], ["packets that the sender sent while it was suspended: 2"]),
+        (SUSPEND[:1], [0, 5000], ["packets that the sender sent while it was suspended: 1"]),
         (RECEIVER_SUSPENDS, [0, 500, 1500], []),
         (RECEIVER_SUSPENDS, [0, 500], [MEANWHILE]),
         (RECEIVER_SUSPENDS, [0, 149], []),
@@ -164,7 +175,7 @@ def test_a_case_with_parameters_that_an_implementation_does_not_have_is_not_appl
     assert changed is not None
     assert changed.parameters["ack_limit"] == 3
     assert in_case(cfdp, case(parameters={"no_such": 3})) is None
-    assert finding_of("one", case(parameters={"no_such": 3}), None, None).verdict == "not applicable"
+    assert missing_in(cfdp, case(parameters={"no_such": 3, "ack_limit": 3})) == ("the parameter no_such",)
 
 
 def test_the_parameter_of_a_case_is_given_to_each_side_of_a_pair_that_has_it() -> None:

@@ -71,7 +71,7 @@ def test_files_and_directories_that_are_no_run_are_named(tmp_path: Path) -> None
 
     assert recorded.records == {}
     assert [path.name for path in recorded.strays] == ["notes.txt", "of_another_sweep_r1"]
-    assert all("not a run of this sweep; ignored" in warning for warning in recorded.warnings)
+    assert all("not a run of this sweep, ignored" in warning for warning in recorded.warnings)
 
 
 @every_damage
