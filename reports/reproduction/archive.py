@@ -84,7 +84,7 @@ def _members_of(results: Results, public: Public) -> Iterator[tuple[str, bytes]]
     """What the archive has of one sweep."""
 
     def published(path: Path) -> bytes:
-        return _json(public(json.loads(read_plain(path))))
+        return json.dumps(public(json.loads(read_plain(path))), separators=(",", ":")).encode()
 
     yield PLAN_NAME, published(results.directory / PLAN_NAME)
     for folder in (CERTIFICATES, MACHINES):
@@ -112,9 +112,9 @@ def _json(value: object) -> bytes:
 def _zipped(members: Mapping[str, bytes]) -> bytes:
     """The same members give the same bytes."""
     content = BytesIO()
-    with ZipFile(content, "w", ZIP_DEFLATED, compresslevel=9) as archive:
+    with ZipFile(content, "w") as archive:
         for name, member in members.items():
-            archive.writestr(ZipInfo(name, _DATE), member, ZIP_DEFLATED)
+            archive.writestr(ZipInfo(name, _DATE), member, ZIP_DEFLATED, 9)
     return content.getvalue()
 
 
