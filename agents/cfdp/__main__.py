@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _transfer(is_cancelled: CancelSignal, side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
-    clock = SuspendableClock() if choices.get("outages") == "announced" else None
+    clock = SuspendableClock() if choices.get("outages") == "announced" else time.monotonic
     # Imported late: a wrong option is answered at once, and the engine takes a tenth of a second to import.
     from owlt.agents.cfdp.receiving import Receiving
     from owlt.agents.cfdp.sending import Sending
@@ -34,7 +34,7 @@ def _transfer(is_cancelled: CancelSignal, side: str, path: Path, local: Address,
         if side == "send":
             party = Sending(path, settings, is_cancelled)
         else:
-            party = files.enter_context(Receiving(path, settings, (clock or time.monotonic)(), is_cancelled))
+            party = files.enter_context(Receiving(path, settings, clock(), is_cancelled))
             print(f"listening on {local}", flush=True)
         return converse(party, endpoint, Pacer(settings.rate_bps, local.is_ipv6), clock)
 

@@ -87,18 +87,19 @@ def _findings(
     from owlt.orchestrator.checks.suites import in_case, missing_in, without_run
 
     groups: dict[tuple[tuple[str, contract.Parameter], ...], dict[str, SuiteCase]] = {}
+    variants = {}
     found: dict[str, Finding] = {}
     for case_name, case in suite.cases.items():
-        if in_case(implementation, case) is None:
+        key, variant = tuple(case.parameters.items()), in_case(implementation, case)
+        if variant is None:
             missing = ", ".join(missing_in(implementation, case)) or "parameters that both sides can have"
             why = f"its profile does not have {missing}"
             found[case_name] = without_run(case_name, case, why, "not applicable")
         else:
-            groups.setdefault(tuple(case.parameters.items()), {})[case_name] = case
-    for number, cases in enumerate(groups.values(), start=1):
-        variant = in_case(implementation, next(iter(cases.values())))
-        assert variant is not None
-        found |= _performed(perform, variant, suite, cases, results / str(number))
+            variants[key] = variant
+            groups.setdefault(key, {})[case_name] = case
+    for number, (key, cases) in enumerate(groups.items(), start=1):
+        found |= _performed(perform, variants[key], suite, cases, results / str(number))
     return [found[case_name] for case_name in suite.cases]
 
 
@@ -126,14 +127,15 @@ def _performed(
 
     commanded = {name: case for name, case in cases.items() if case.commands}
     others = {name: case for name, case in cases.items() if not case.commands}
-    runs = performed(results, others | ({"without-commands": UNDISTURBED} if commanded else {}))
+    plain = next((name for name, case in others.items() if not case.faults), "without-commands")
+    runs = performed(results, {plain: UNDISTURBED, **others} if commanded else others)
     found = {name: finding_of(name, case, read_record(runs[name]), runs[name]) for name, case in others.items()}
     if commanded:
-        base = read_record(runs["without-commands"])
+        base = read_record(runs[plain])
         if base.outcome is not Outcome.COMPLETED:
             why = f"without commands, the transfer {base.outcome}: {base.reason}"
             return found | {name: without_run(name, case, why, "inconclusive") for name, case in commanded.items()}
-        first_ns = first_packet_ns(runs["without-commands"])
+        first_ns = first_packet_ns(runs[plain])
         runs = performed(results.with_name(f"{results.name}-commands"), commanded, first_ns)
         found |= {name: finding_of(name, case, read_record(runs[name]), runs[name]) for name, case in commanded.items()}
     return found

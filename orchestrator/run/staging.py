@@ -200,7 +200,7 @@ def _placeholder_values(
         received_file=received_file,
         file_size_bytes=point.file_size_bytes or 0,
         duration_s=run.duration_s,
-        outages="announced" if setting.sweep.announces_outages(point.channel_name) else "silent",
+        outages="announced" if setting.sweep.may_suspend(point.channel_name) else "silent",
         rate_bps=advertised.rate_bps,
         reverse_rate_bps=channel.reverse.rate_bps,
         one_way_delay_s=advertised.one_way_delay_s,

@@ -154,38 +154,33 @@ class Advertised(BaseModel):
     ] = {}
 
 
-class Restart(BaseModel):
-    """A host that restarts during a run: its program is killed, and started again with the same command."""
+class _AtSide(BaseModel):
+    """Something that is done to the program of a side during a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=as_left_out)
 
-    side: Annotated[Literal["sender", "receiver"], Field(description="whose program is killed and started again")]
+    side: Annotated[Literal["sender", "receiver"], Field(description="to whose program it is done")]
     at: Annotated[
         Delay,
         Field(
-            description="when it is killed, from the launch of the run, with its unit; at the earliest when both "
-            "programs have been started"
+            description="when it is done, from the launch of the run, with its unit; not before both programs have "
+            "been started"
         ),
     ]
+
+
+class Restart(_AtSide):
+    """A host that restarts during a run: its program is killed, and started again with the same command."""
+
     after: Annotated[Delay, Field(description="how long after that it is started again, with its unit")]
 
 
 CommandName = Literal["suspend", "resume", "cancel"]
 
 
-class GivenCommand(BaseModel):
+class GivenCommand(_AtSide):
     """A command of its profile that a side gets during a run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=as_left_out)
-
-    side: Annotated[Literal["sender", "receiver"], Field(description="which side gets it")]
-    at: Annotated[
-        Delay,
-        Field(
-            description="time of the command, from the launch of the run, with its unit; not before both programs have "
-            "been started"
-        ),
-    ]
     command: Annotated[CommandName, Field(description="suspend, resume or cancel: a key of that side in the profile")]
 
 
@@ -515,7 +510,7 @@ class Sweep(BaseModel):
         """The share of the best value by which an implementation may be behind and still be taken."""
         return self.margin_percent / 100
 
-    def announces_outages(self, channel: str) -> bool:
+    def may_suspend(self, channel: str) -> bool:
         """Whether sides may be suspended and resumed during the runs over a channel."""
         return self.announce_outages or any(each.command != "cancel" for each in self.commands.get(channel, []))
 

@@ -354,4 +354,4 @@ def test_sides_are_suspended_only_by_commands_over_their_channel() -> None:
     suspend = {"side": "sender", "at": "1 s", "command": "suspend"}
     changed = sweep(commands={"geo": [suspend], "leo": [suspend | {"command": "cancel"}]})
 
-    assert [changed.announces_outages(channel) for channel in ("geo", "leo", "other")] == [True, False, False]
+    assert [changed.may_suspend(channel) for channel in ("geo", "leo", "other")] == [True, False, False]
