@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,19 @@ from owlt.agents.endpoint.udp import Address, Endpoint
 def main(arguments: list[str] | None = None) -> int:
     """Run one side. Exit status: 0 complete, 1 not complete, 2 bad usage, 127 not supported."""
     options = _parser().parse_args(arguments)
-    with CancelSignal() as is_cancelled:
-        return exit_status(lambda: _transfer(is_cancelled, **vars(options)))
+    with CancelSignal() as is_cancelled, SuspendableClock(vars(options).get("outages") == "announced") as clock:
+        return exit_status(lambda: _transfer(is_cancelled, clock, **vars(options)))
 
 
-def _transfer(is_cancelled: CancelSignal, side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
-    clock = SuspendableClock() if choices.get("outages") == "announced" else time.monotonic
+def _transfer(
+    is_cancelled: CancelSignal,
+    clock: SuspendableClock,
+    side: str,
+    path: Path,
+    local: Address,
+    peer: Address,
+    **choices: Any,
+) -> str:
     # Imported late: a wrong option is answered at once, and the engine takes a tenth of a second to import.
     from owlt.agents.cfdp.receiving import Receiving
     from owlt.agents.cfdp.sending import Sending

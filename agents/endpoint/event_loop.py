@@ -107,15 +107,25 @@ class Party(Protocol):
 
 
 class SuspendableClock:
-    """The monotonic clock of a side that can be suspended: SIGUSR1 stops the side until SIGUSR2 or SIGHUP, and the time
+    """The monotonic clock of a side; if `can_suspend`, SIGUSR1 stops the side until SIGUSR2 or SIGHUP, and the time
     between does not count. While it is suspended, it sends and reads nothing. An engine that reads another clock finds
     at the end that its timers have expired.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, can_suspend: bool) -> None:
         self._suspended_s = 0.0
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
-        signal.signal(signal.SIGUSR1, self._suspend)
+        self._can_suspend = can_suspend
+        if can_suspend:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+            signal.signal(signal.SIGUSR1, self._suspend)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The transaction is over: SIGUSR1 is ignored, also while the interpreter ends."""
+        if self._can_suspend:
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
     def __call__(self) -> float:
         """The time in seconds, without the times of suspension."""
@@ -148,9 +158,8 @@ class CancelSignal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The transaction is over: commands are ignored, also while the interpreter ends."""
-        for number in (signal.SIGHUP, signal.SIGUSR1):
-            signal.signal(number, signal.SIG_IGN)
+        """The transaction is over: SIGHUP is ignored, also while the interpreter ends."""
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)
         os.close(self.alarm)
         os.close(self._written)
@@ -168,15 +177,14 @@ def never() -> bool:
     return False
 
 
-def converse(party: Party, endpoint: Endpoint, pacer: Pacer, clock: Callable[[], float] | None = None) -> str:
-    """Run one side to its end. Returns the counters of the party and of its endpoint, in one line. The default of
-    `clock` is the monotonic clock.
+def converse(party: Party, endpoint: Endpoint, pacer: Pacer, clock: Callable[[], float] = time.monotonic) -> str:
+    """Run one side to its end. Returns the counters of the party and of its endpoint, in one line.
 
     Raises:
         Failed: if the party fails, with the counters of the endpoint after its reason.
     """
     try:
-        _run(party, endpoint, pacer, clock or time.monotonic)
+        _run(party, endpoint, pacer, clock)
     except Failed as failure:
         raise Failed(f"{failure} {_facts(endpoint)}") from failure
     return f"{party.facts()} {_facts(endpoint)}"

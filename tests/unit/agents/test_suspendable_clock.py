@@ -32,7 +32,7 @@ def test_the_time_of_each_suspension_does_not_count(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     monkeypatch.setattr(signal, "sigwait", wait)
-    clock = SuspendableClock()
+    clock = SuspendableClock(can_suspend=True)
     times_s = [clock()]
     for _ in range(2):
         signal.raise_signal(signal.SIGUSR1)
@@ -44,7 +44,7 @@ def test_the_time_of_each_suspension_does_not_count(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_command_to_resume_ends_a_suspension() -> None:
-    clock = SuspendableClock()
+    clock = SuspendableClock(can_suspend=True)
     signal.raise_signal(signal.SIGUSR2)  # blocked: it waits until the side is suspended
     signal.raise_signal(signal.SIGUSR1)
 
@@ -55,7 +55,7 @@ def test_a_command_to_resume_ends_a_suspension() -> None:
 def test_a_second_command_to_suspend_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     coming = [signal.SIGUSR1, signal.SIGUSR1, signal.SIGUSR2]
     monkeypatch.setattr(signal, "sigwait", lambda signals: coming.pop(0))
-    SuspendableClock()
+    SuspendableClock(can_suspend=True)
     signal.raise_signal(signal.SIGUSR1)
 
     assert coming == []
@@ -64,7 +64,7 @@ def test_a_second_command_to_suspend_changes_nothing(monkeypatch: pytest.MonkeyP
 def test_a_request_to_cancel_ends_a_suspension() -> None:
     came = []
     before = signal.signal(signal.SIGHUP, lambda *_: came.append("cancel"))
-    SuspendableClock()
+    SuspendableClock(can_suspend=True)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     signal.raise_signal(signal.SIGHUP)  # blocked: it waits until the side is suspended
     signal.raise_signal(signal.SIGUSR1)
