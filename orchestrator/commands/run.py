@@ -1,4 +1,4 @@
-"""`owlt run`, `extend` and `retry`, which perform runs of a sweep, and `owlt plan`, which says what that would take."""
+"""`owlt run`, `extend` and `retry`, which perform runs of a sweep."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,23 +17,19 @@ from owlt.orchestrator.commands.performing import (
     Performing,
     Selected,
     as_typed,
-    machine_of,
     perform_and_conclude,
     plan_of,
     results_of,
 )
-from owlt.orchestrator.commands.usage import Guests, Json, LabRigOption, Results, ResultsArgument, Sweep, parsed
+from owlt.orchestrator.commands.usage import Json, Results, ResultsArgument, Sweep, parsed
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from owlt.inputs.sweep import Adaptive
     from owlt.orchestrator.commands.host_baselines import HostBaselines
-    from owlt.orchestrator.planning.plan import Plan, PlanChange, Run
-    from owlt.orchestrator.planning.repetitions import Sensitivity
+    from owlt.orchestrator.planning.plan import Plan, Run
     from owlt.orchestrator.sweep.campaign import Start
-    from owlt.orchestrator.sweep.forecast import Forecast
     from owlt.results.record import Outcome, RunRecord
 
 
@@ -117,112 +113,6 @@ def _host_baselines(start: Start, size: str | None, rig: str | None) -> HostBase
     if rig is None:
         raise OwltError(Mistake.of("--host-baseline", "needs a lab rig", fix="add --rig INVENTORY"))
     return HostBaselines(start, parsed("--host-baseline", size, parse_size_bytes))
-
-
-def plan(
-    sweep: Sweep,
-    results: Results = None,
-    guests: Guests = None,
-    *,
-    selected: Selected,
-    rig: LabRigOption = None,
-    spread: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PERCENT|RESULTS",
-            help="How far apart the runs of a cell are, such as 5%, or an earlier sweep's results; default: those of "
-            "this sweep.",
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Show what a sweep needs and can decide.
-
-    That is: cells, runs, time, disk, memory, and the differences that its repetitions detect. Existing results are
-    taken into account. Cells whose runs cannot complete are listed with the reason; 'owlt run' records these runs as
-    unsupported, or refuses them if the memory of this machine is the reason. If 'owlt run' would refuse the sweep, the
-    same message follows the plan, and the exit status is 2. With --only or --shard, the plan covers the selected runs.
-    With --rig, it is for a lab rig, and checks its hosts.
-    """
-    from owlt.inputs.axes import base_name
-    from owlt.orchestrator.planning.repetitions import parse_spread, sensitivity, spread_of
-    from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
-    from owlt.orchestrator.sweep.campaign import Start, planned_change, standing_runs
-    from owlt.orchestrator.sweep.durations import pace_of
-    from owlt.orchestrator.sweep.forecast import forecast, texts
-
-    printer = Printer(as_json)
-    machine = machine_of(rig)
-    planned = resolve(sweep_path(sweep), in_lab=rig is not None)
-    directory = results_of(planned, selected.shard, results)
-    selection = selected.selection(planned)
-    run_ids = None if selection is None else selection.run_ids
-    pace = pace_of(planned, directory)
-    expected = forecast(planned, standing_runs(planned, directory), directory, guests, run_ids, pace=pace)
-    known = parsed("--spread", spread, parse_spread) if spread else None
-    with suppress(ResultsConflict):  # which the end of this command is about
-        known = known or spread_of(directory)
-    decides = sensitivity(planned, known)
-    _print_cells(printer, expected, planned.sweep.adaptive)
-    alone = set(map(base_name, planned.implementations))
-    for name, reason in planned.left_out_pairs.items():
-        printer.text(f"no pair {'with ' if name in alone else ''}{name}: {reason}")
-    for line in texts(expected, directory):
-        printer.text(line)
-    for line in decides.texts() if decides and expected.left else ():
-        printer.text(line)
-    change = planned_change(planned, directory)
-    if change:
-        printer.text(f"{directory}: the sweep has changed: {change.text}")
-    printer.json(plan_values(selection.alone(planned) if selection else planned, expected, decides, change))
-    Start(planned, directory, "", selection, machine).require_ready()
-
-
-def _print_cells(printer: Printer, expected: Forecast, adaptive: Adaptive | None) -> None:
-    """A table with a line for each cell of the sweep."""
-    bounds = f"{adaptive.at_least} to {adaptive.at_most}" if adaptive else ""
-    printer.table(
-        ("cell", "runs", "recorded", *(["repetitions"] if adaptive else []), "time limit", "infeasible"),
-        (
-            (
-                *(each.name, bounds or str(each.runs), str(each.recorded), *([each.repetitions] if adaptive else [])),
-                *(f"{each.time_limit_s:.0f} s", each.infeasible),
-            )
-            for each in expected.cells
-        ),
-    )
-
-
-def plan_values(
-    planned: Plan, expected: Forecast, decides: Sensitivity | None, change: PlanChange | None
-) -> dict[str, Any]:
-    """The JSON output of `owlt plan`."""
-    runs = [
-        {
-            "order": each.order,
-            "run_id": each.run_id,
-            "deadline_s": each.deadline_s(planned.implementations[each.permutation.implementation]),
-            "batch": batch.index,
-        }
-        for batch in planned.batches
-        for each in batch.runs
-    ]
-    return {
-        "sweep": planned.sweep.name,
-        "cells": expected.cells,
-        "left_out_pairs": planned.left_out_pairs,
-        "recorded": expected.recorded,
-        "left": expected.left,
-        "least_left": expected.least_left,
-        "repetitions": expected.rule,
-        "runs": runs,
-        "estimate": expected.estimate,
-        "times": expected.times,
-        "resources": expected.resources,
-        "load": expected.load,
-        "decides": decides,
-        "change": change and change.model_dump(mode="json", include={"added", "removed", "changes"}),
-    }
 
 
 MORE = 5

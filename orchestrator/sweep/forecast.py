@@ -17,14 +17,12 @@ from owlt.orchestrator.planning.estimate import (
     Estimate,
     Pace,
     RigTime,
-    beyond_memory,
     duration_text,
     estimate,
     infeasible,
-    machine_memory_bytes,
-    needed_memory_mb,
     times_by_rig,
 )
+from owlt.orchestrator.planning.guest_memory import beyond_memory, machine_memory_bytes, needed_memory_mb
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.repetitions import DueRuns, Repeating
 from owlt.orchestrator.planning.selection import Selection

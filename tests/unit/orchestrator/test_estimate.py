@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 
 from owlt.agents.contract.implementation import Clock
-from owlt.orchestrator.planning.estimate import (
-    FIRST_GUEST_WALL_S,
-    Estimate,
-    certificate_wall_s,
-    disk_bytes,
-    estimate,
-)
+from owlt.orchestrator.planning.estimate import FIRST_GUEST_WALL_S, Estimate, certificate_wall_s, disk_bytes, estimate
 from owlt.orchestrator.planning.plan import Plan, Run
 from owlt.orchestrator.planning.selection import Selection
 from owlt.orchestrator.profiles.catalogue import PROFILES, resolve
