@@ -12,10 +12,10 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Protocol, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, Self
 
-from owlt.agents.endpoint.exit import Failed
+from owlt.agents.endpoint.exit import Failed, exit_status
 from owlt.agents.endpoint.udp import Endpoint
 
 IP_MTU_BYTES = 1500
@@ -172,19 +172,27 @@ class CancelSignal:
         self._has_come = True
 
 
+def transfer_on_command(transfer: Callable[..., str], choices: Mapping[str, Any]) -> int:
+    """Run a program's transfer, which the user may cancel and, if outages are announced, suspend and resume. It gets
+    the request to cancel, its clock and the choices. Returns the exit status."""
+    with CancelSignal() as is_cancelled, SuspendableClock(choices.get("outages") == "announced") as clock:
+        return exit_status(lambda: transfer(is_cancelled, clock, **choices))
+
+
 def never() -> bool:
     """The request of a user that does not cancel."""
     return False
 
 
-def converse(party: Party, endpoint: Endpoint, pacer: Pacer, clock: Callable[[], float] = time.monotonic) -> str:
-    """Run one side to its end. Returns the counters of the party and of its endpoint, in one line.
+def converse(party: Party, endpoint: Endpoint, pacer: Pacer, clock: Callable[[], float] | None = None) -> str:
+    """Run one side to its end. Returns the counters of the party and of its endpoint, in one line. The default of
+    `clock` is the monotonic clock.
 
     Raises:
         Failed: if the party fails, with the counters of the endpoint after its reason.
     """
     try:
-        _run(party, endpoint, pacer, clock)
+        _run(party, endpoint, pacer, clock or time.monotonic)
     except Failed as failure:
         raise Failed(f"{failure} {_facts(endpoint)}") from failure
     return f"{party.facts()} {_facts(endpoint)}"

@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from owlt.agents.endpoint.command_line import two_sides
-from owlt.agents.endpoint.event_loop import CancelSignal, Pacer, SuspendableClock, converse
-from owlt.agents.endpoint.exit import exit_status
+from owlt.agents.endpoint.event_loop import CancelSignal, Pacer, SuspendableClock, converse, transfer_on_command
 from owlt.agents.endpoint.udp import Address, Endpoint
 from owlt.agents.librecube.settings import Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one side. Exit status: 0 complete, 1 not complete, 2 bad usage, 127 not supported."""
-    options = _parser().parse_args(arguments)
-    with CancelSignal() as is_cancelled, SuspendableClock(vars(options).get("outages") == "announced") as clock:
-        return exit_status(lambda: _transfer(is_cancelled, clock, **vars(options)))
+    return transfer_on_command(_transfer, vars(_parser().parse_args(arguments)))
 
 
 def _transfer(

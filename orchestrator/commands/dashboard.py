@@ -36,10 +36,9 @@ def dashboard(
 ) -> None:
     """Show sweeps in a browser while they run.
 
-    Pages show the matrix of each sweep, box plots that fill in as runs
-    end, and every run with its packets; with --emulator also its
-    channel and counters. Only this machine can open them, unless --host says otherwise. They change nothing, except for
-    those who open the printed address with the token. Ctrl-C ends the server.
+    Pages show the matrix of each sweep, box plots that fill in as runs end, and every run with its packets; with
+    --emulator also its channel and counters. Only this machine can open them, unless --host says otherwise. They change
+    nothing, except for those who open the printed address with the token. Ctrl-C ends the server.
     """
     from owlt.orchestrator.dashboard.app import serve
 

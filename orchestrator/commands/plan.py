@@ -9,11 +9,7 @@ import typer
 
 from owlt.inputs.mistake import ResultsConflict
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.performing import (
-    Selected,
-    machine_of,
-    results_of,
-)
+from owlt.orchestrator.commands.performing import Selected, machine_of, results_of
 from owlt.orchestrator.commands.usage import Guests, Json, LabRigOption, Results, Sweep, parsed
 
 if TYPE_CHECKING:
