@@ -10,6 +10,7 @@ from owlt.agents.contract.side import PortsText, Text, Value
 from owlt.inputs.mistake import unexpected
 
 EVERY_PORT = "1-65535"
+KINDS = ("udp_ports", "tcp_ports", "sctp_ports")
 
 
 class SessionPorts(Value):
@@ -17,7 +18,7 @@ class SessionPorts(Value):
 
     ports: Literal["any"] | None = Field(
         default=None,
-        description="any: every UDP and TCP port, for an implementation whose ports the kernel chooses; "
+        description="any: every UDP, TCP and SCTP port, for an implementation whose ports the kernel chooses; "
         "default: those listed here",
     )
     udp_ports: Annotated[
@@ -28,28 +29,29 @@ class SessionPorts(Value):
         list[PortsText],
         Field(description='TCP ports of either side; numbers, ranges such as "6000-6999", or {placeholders}'),
     ] = []
+    sctp_ports: Annotated[
+        list[PortsText],
+        Field(description='SCTP ports of either side; numbers, ranges such as "6000-6999", or {placeholders}'),
+    ] = []
     multicast_groups: Annotated[
         list[Text], Field(description="IPv4 addresses or {placeholders} of the destination groups; default: none")
     ] = []
 
     @model_validator(mode="after")
     def _check_one_way_of_naming_ports(self) -> Self:
-        if self.ports is not None and (self.udp_ports or self.tcp_ports):
-            raise unexpected("either ports: any, or udp_ports and tcp_ports", fix="remove one of them")
+        if self.ports is not None and any(getattr(self, kind) for kind in KINDS):
+            raise unexpected(f"either ports: any, or {', '.join(KINDS)}", fix="remove one of them")
         return self
 
     @property
     def in_captures(self) -> dict[str, list[int | str]]:
         """The fields of `captures.frames.session.Session`; any port becomes the range of all ports."""
         every: list[int | str] = [EVERY_PORT] if self.ports is not None else []
-        return {
-            "udp_ports": every or list(self.udp_ports),
-            "tcp_ports": every or list(self.tcp_ports),
-            "multicast_groups": list(self.multicast_groups),
-        }
+        ports = {kind: every or list(getattr(self, kind)) for kind in KINDS}
+        return {**ports, "multicast_groups": list(self.multicast_groups)}
 
     def joined(self, other: SessionPorts) -> SessionPorts:
         """The packets of either."""
-        kinds = ("multicast_groups",) if self.ports or other.ports else ("udp_ports", "tcp_ports", "multicast_groups")
+        kinds = ("multicast_groups",) if self.ports or other.ports else (*KINDS, "multicast_groups")
         lists = {kind: list(dict.fromkeys([*getattr(self, kind), *getattr(other, kind)])) for kind in kinds}
         return SessionPorts.model_validate({"ports": self.ports or other.ports, **lists})

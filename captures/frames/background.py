@@ -35,6 +35,7 @@ _WELL_KNOWN_PORTS = {  # IANA's service name and port number registry
 _NAMES = {
     Kind.UDP: "UDP",
     Kind.TCP: "TCP",
+    Kind.SCTP: "SCTP",
     Kind.FRAGMENT: "fragment",
     Kind.ICMP: "ICMP",
     Kind.IGMP: "IGMP",
@@ -60,7 +61,6 @@ _IP_PROTOCOLS = {  # IANA's protocol numbers
     89: "OSPF",
     103: "PIM",
     112: "VRRP",
-    132: "SCTP",
 }
 _ICMPV6_TYPES = {  # RFC 4443, RFC 2710, RFC 3810, RFC 4861
     1: "ICMPv6 unreachable",

@@ -78,12 +78,13 @@ class Columns:
     offset of a frame's first byte. `network` is 4 or 6 where an IP header can be read, else 0, and with it
     `protocol` (of IPv6: the one behind the extension headers), `identification` (of IPv4), `source` and
     `destination`: IPv4 addresses as integers, for IPv6 indices into `addresses`. Ports are 0 if there are none. `ecn`
-    are the two bits of RFC 3168, `checksum` is that of UDP or TCP, 0 where it is not within the `hashed_bytes`.
+    are the two bits of RFC 3168, `checksum` is that of UDP or TCP, of SCTP the exclusive or of
+    its two halves, 0 where it is not within the `hashed_bytes`.
 
-    `payload_bytes` is the payload after the UDP or TCP header, by the lengths in the headers and within the sent frame;
-    0 in fragments, in other packets, and if these lengths are not captured or impossible. `sequence`, `acknowledgment`,
-    `tcp_flags` (12 bits, reserved ones too) and `window` (as sent, not scaled) are 0 where they are not captured; all
-    but the first also where the TCP header claims less than its fixed length.
+    `payload_bytes` is the payload after the header of the transport, by the lengths in the headers and within the sent
+    frame; 0 in fragments, in other packets, and if these lengths are not captured or impossible. `sequence`,
+    `acknowledgment`, `tcp_flags` (12 bits, reserved ones too) and `window` (as sent, not scaled) are those of TCP, 0
+    where they are not captured; all but the first also where the TCP header claims less than its fixed length.
 
     `header_hash` is of the frame up to the end of its IP header, `body_hash` of what the IP packet carries, without
     the padding behind it and as if its `checksum` were 0, `payload_hash` of the bytes that `payload_bytes` counts, 0 if

@@ -6,15 +6,15 @@ The result is a proposal, which a person looks at and may correct. session.py de
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, ip_network
 
 import numpy as np
 
 from owlt.captures.frames.background import count_background
 from owlt.captures.frames.columns import Columns
-from owlt.captures.frames.decoding import ODD_1, ODD_2, TCP, UDP, Kind
+from owlt.captures.frames.decoding import ODD_1, ODD_2, TRANSPORTS, WITH_PORTS, Transport
 from owlt.captures.frames.session import Address, Ports, Session, is_among, port_text, some_are_among
 
 MOST_PORTS = 16
@@ -26,6 +26,7 @@ _MOST_FOUND = 1_000
 _MOST_KINDS = 8
 _LOCAL_GROUPS = (ip_network("224.0.0.0/24"), ip_network("ff02::/16"))
 _FEW_PACKETS, _FEW_BITS = 5, 2
+_NAMES = {number: transport for transport, number in TRANSPORTS.items()}
 
 
 class NoTransfer(ValueError):
@@ -34,11 +35,11 @@ class NoTransfer(ValueError):
 
 @dataclass(frozen=True)
 class Flow:
-    """The UDP or TCP packets from one address and port to another."""
+    """The packets of a transport from one address and port to another."""
 
     source: Address
     destination: Address
-    is_tcp: bool
+    transport: Transport
     source_port: int
     destination_port: int
     frames: int
@@ -51,7 +52,7 @@ class Flow:
 
 def flows_of(columns: Columns) -> list[Flow]:
     """Every flow of the capture, fragments left out."""
-    rows = np.flatnonzero((columns.kind == Kind.UDP) | (columns.kind == Kind.TCP))
+    rows = np.flatnonzero(np.isin(columns.kind, WITH_PORTS))
     wide = [getattr(columns, name)[rows].astype(np.uint64) for name in ("source", "destination")]
     kinds = [getattr(columns, name)[rows].astype(np.uint64) for name in ("network", "kind")]
     ports = [getattr(columns, name)[rows].astype(np.uint64) for name in ("source_port", "destination_port")]
@@ -62,7 +63,7 @@ def flows_of(columns: Columns) -> list[Flow]:
         Flow(
             _address(columns, int(columns.source[row]), row),
             _address(columns, int(columns.destination[row]), row),
-            bool(columns.kind[row] == Kind.TCP),
+            _NAMES[int(columns.protocol[row])],
             int(columns.source_port[row]),
             int(columns.destination_port[row]),
             count,
@@ -77,18 +78,16 @@ def _address(columns: Columns, number: int, row: int) -> Address:
 
 @dataclass(frozen=True)
 class Known:
-    """The user's description of a session, which the proposal keeps; None and () for unknown values."""
+    """The user's description of a session, which the proposal keeps; None and {} for unknown values."""
 
     sender: Address | None = None
     receiver: Address | None = None
-    udp_ports: Ports = ()
-    tcp_ports: Ports = ()
+    ports: Mapping[Transport, Ports] = field(default_factory=dict)
+    """Of each transport with known ports."""
 
     def has_ports(self, flow: Flow) -> bool:
         """Whether the flow is on one of the ports, if any are known."""
-        if not self.udp_ports and not self.tcp_ports:
-            return True
-        return some_are_among(flow.ports, self.tcp_ports if flow.is_tcp else self.udp_ports)
+        return not self.ports or some_are_among(flow.ports, self.ports.get(flow.transport, ()))
 
 
 NOTHING_KNOWN = Known()
@@ -100,14 +99,14 @@ class Talk:
     capture that has more of them."""
 
     hosts: tuple[Address, Address]
-    is_tcp: bool
+    transport: Transport
     port: int
     frames: int
 
     @property
     def option(self) -> str:
         """Its name on the command line: tcp/4556."""
-        return f"{'tcp' if self.is_tcp else 'udp'}/{self.port}"
+        return f"{self.transport}/{self.port}"
 
 
 def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -> Session:
@@ -115,12 +114,12 @@ def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -
     first is taken at the sender's port and the second at the receiver's, so each host's packets are read before they
     can be damaged.
 
-    Values in `known` are kept, and the others are inferred from the talks that match them. The session has all UDP or
-    all TCP packets between the two hosts, on the fewest ports that cover them, and their packets to multicast groups on
+    Values in `known` are kept, and the others are inferred from the talks that match them. The session has all packets
+    of one transport between the two hosts, on the fewest ports that cover them, and their packets to multicast groups on
     these ports. Raises NoTransfer.
     """
     flows = [flows_of(columns) for columns in captures]
-    all_talks: Counter[tuple[Address, Address, bool]] = Counter()
+    all_talks: Counter[tuple[Address, Address, Transport]] = Counter()
     for columns in captures:
         all_talks.update(_bytes_by_talk(columns))
     talks = Counter({talk: count for talk, count in all_talks.items() if talk[0] != talk[1]})
@@ -128,28 +127,26 @@ def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -
         raise NoTransfer(f"{', '.join(str(columns.path) for columns in captures)}: {_no_talk(captures, all_talks)}")
     whole = [flow for flow in flows if flow]
     at_sender, at_receiver = (whole[0], whole[-1]) if whole else ([], [])
-    sender, towards, is_tcp = _biggest(talks, known, flows)
+    sender, towards, transport = _biggest(talks, known, flows)
     receiver = towards
     if towards.is_multicast:
         receiver = known.receiver or _partner(at_receiver, sender, towards)
     seen = [f for f in at_sender if f.source == sender] + [f for f in at_receiver if f.source == receiver]
-    own = [flow for flow in seen if flow.is_tcp == is_tcp and known.has_ports(flow)]
-    ports = (known.tcp_ports if is_tcp else known.udp_ports) or _fewest_ports(
+    own = [flow for flow in seen if flow.transport == transport and known.has_ports(flow)]
+    ports = known.ports.get(transport) or _fewest_ports(
         [flow for flow in own if flow.destination in (sender, receiver, towards)]
     )
     if not ports:
         raise NoTransfer(
             f"{sender} and {receiver} exchange nothing but IP fragments, which have no ports: name the port of the "
-            f"transfer, such as --port {'tcp/4556' if is_tcp else 'udp/1113'}"
+            f"transfer, such as --port {transport}/1113"
         )
     groups = {flow.destination for flow in own if flow.destination.is_multicast and some_are_among(flow.ports, ports)}
     return Session.model_validate(
         {
             "sender_address": sender,
             "receiver_address": receiver,
-            "udp_ports": known.udp_ports,
-            "tcp_ports": known.tcp_ports,
-            "tcp_ports" if is_tcp else "udp_ports": ports,
+            **{f"{name}_ports": some for name, some in (*known.ports.items(), (transport, ports))},
             "multicast_groups": tuple(sorted(groups, key=int)),
         }
     )
@@ -180,61 +177,60 @@ def _unnamed_groups(session: Session, captures: Sequence[Columns]) -> Counter[Ad
     groups: Counter[Address] = Counter()
     for columns, host in ((captures[0], session.sender_address), (captures[-1], session.receiver_address)):
         for flow in flows_of(columns):
-            ports = session.tcp_ports if flow.is_tcp else session.udp_ports
+            ports = session.ports.get(flow.transport, ())
             if flow.source == host and flow.destination.is_multicast and some_are_among(flow.ports, ports):
                 groups[flow.destination] += flow.frames
     return Counter({group: frames for group, frames in groups.items() if group not in session.multicast_groups})
 
 
 def _biggest(
-    talks: Counter[tuple[Address, Address, bool]], known: Known, flows: Sequence[Sequence[Flow]]
-) -> tuple[Address, Address, bool]:
-    """The sender, the receiver and whether they use TCP: in the direction with more bytes, unless the sender is
+    talks: Counter[tuple[Address, Address, Transport]], known: Known, flows: Sequence[Sequence[Flow]]
+) -> tuple[Address, Address, Transport]:
+    """The sender, the receiver and their transport: in the direction with more bytes, unless the sender is
     known."""
     on_ports = {
-        (flow.source, flow.destination, flow.is_tcp) for some in flows for flow in some if known.has_ports(flow)
+        (flow.source, flow.destination, flow.transport) for some in flows for flow in some if known.has_ports(flow)
     }
-    has_ports = bool(known.udp_ports or known.tcp_ports)
     named = {address for address in (known.sender, known.receiver) if address is not None}
 
-    def belongs(talk: tuple[Address, Address, bool]) -> bool:
-        source, destination, is_tcp = talk
-        if has_ports and on_ports.isdisjoint({talk, (destination, source, is_tcp)}):
+    def belongs(talk: tuple[Address, Address, Transport]) -> bool:
+        source, destination, transport = talk
+        if known.ports and on_ports.isdisjoint({talk, (destination, source, transport)}):
             return False
         return named <= {source, destination} or (destination.is_multicast and source in named)
 
     fitting = [talk for talk in talks if belongs(talk)]
     if not fitting:
         raise NoTransfer(_nothing_of_it(known, flows))
-    source, destination, is_tcp = max(fitting, key=lambda talk: talks[talk])
+    source, destination, transport = max(fitting, key=lambda talk: talks[talk])
     is_reverse = known.sender == destination or known.receiver == source
     if is_reverse and not destination.is_multicast:
-        return destination, source, is_tcp
-    return source, destination, is_tcp
+        return destination, source, transport
+    return source, destination, transport
 
 
-def _no_talk(captures: Sequence[Columns], all_talks: Counter[tuple[Address, Address, bool]]) -> str:
+def _no_talk(captures: Sequence[Columns], all_talks: Counter[tuple[Address, Address, Transport]]) -> str:
     """Why no two hosts exchange packets."""
     if not any(len(columns) for columns in captures):
         return "no frames; expected a transfer between two hosts"
     if all_talks:
         (address, *_), _ = all_talks.most_common(1)[0]
         return (
-            f"every UDP and TCP packet goes from an address to itself ({address}), as on a host's loopback interface, "
-            f"where owlt cannot tell sender and receiver apart; give each its own address, such as 127.0.0.1 and "
-            f"127.0.0.2, or capture between two hosts"
+            f"every UDP, TCP and SCTP packet goes from an address to itself ({address}), as on a host's loopback "
+            f"interface, where owlt cannot tell sender and receiver apart; give each its own address, such as "
+            f"127.0.0.1 and 127.0.0.2, or capture between two hosts"
         )
     counts: Counter[str] = sum((count_background(columns, np.arange(len(columns))) for columns in captures), Counter())
     kinds = ", ".join(f"{count} {name}" for name, count in counts.most_common(_MOST_KINDS))
     return (
-        f"no readable UDP or TCP packets, only frames of these kinds: {kinds}; expected a transfer between two "
+        f"no readable UDP, TCP or SCTP packets, only frames of these kinds: {kinds}; expected a transfer between two "
         f"hosts, over IP on Ethernet (also with VLAN tags), raw IP or Linux cooked"
     )
 
 
 def _nothing_of_it(known: Known, flows: Sequence[Sequence[Flow]]) -> str:
     named = [f"{address}" for address in (known.sender, known.receiver) if address is not None]
-    ports = [port_text("UDP", port) for port in known.udp_ports] + [port_text("TCP", port) for port in known.tcp_ports]
+    ports = [port_text(transport, port) for transport, some in known.ports.items() for port in some]
     of = " and ".join(named)
     expected = (f" from or to {of}" if named else "") + (f" on {', '.join(ports)}" if ports else "")
     return f"no packets{expected}; {captured_text(talks_in(flows))}"
@@ -243,9 +239,9 @@ def _nothing_of_it(known: Known, flows: Sequence[Sequence[Flow]]) -> str:
 def captured_text(talks: Sequence[Talk]) -> str:
     """The content of a capture in words: the port, the hosts and the number of packets of each talk."""
     if not talks:
-        return "captured: no UDP or TCP packets"
+        return "captured: no UDP, TCP or SCTP packets"
     named = [
-        f"{'TCP' if talk.is_tcp else 'UDP'} {talk.port} between {talk.hosts[0]} and {talk.hosts[1]} "
+        f"{talk.transport.upper()} {talk.port} between {talk.hosts[0]} and {talk.hosts[1]} "
         f"({talk.frames} {'packet' if talk.frames == 1 else 'packets'})"
         for talk in talks[:MOST_TALKS]
     ]
@@ -270,7 +266,7 @@ def own_talks(captures: Sequence[Columns], session: Session) -> list[Talk]:
 
 def _is_of(flow: Flow, session: Session) -> bool:
     hosts = {session.sender_address, session.receiver_address}
-    ports = session.tcp_ports if flow.is_tcp else session.udp_ports
+    ports = session.ports.get(flow.transport, ())
     ends = {flow.source, flow.destination}
     return some_are_among(flow.ports, ports) and ends <= hosts | set(session.multicast_groups) and bool(ends & hosts)
 
@@ -280,7 +276,7 @@ def _is_damaged(talk: Talk, session: Session) -> bool:
     if talk.frames > _FEW_PACKETS:
         return False
     own = [session.sender_address, session.receiver_address]
-    ports = session.tcp_ports if talk.is_tcp else session.udp_ports
+    ports = session.ports.get(talk.transport, ())
     numbers = [port for port in ports if isinstance(port, int)] + [talk.port] * is_among(talk.port, ports)
     bits = min((port ^ talk.port).bit_count() for port in numbers) if numbers else _FEW_BITS + 1
     ends = [int(host) for host in talk.hosts]
@@ -292,15 +288,15 @@ def _is_damaged(talk: Talk, session: Session) -> bool:
 
 def talks_in(captures: Sequence[Sequence[Flow]]) -> list[Talk]:
     """The flows of captures, grouped by hosts and by the port that most of their packets have."""
-    left: dict[tuple[bool, tuple[Address, Address]], list[Counter[tuple[int, int]]]] = {}
+    left: dict[tuple[Transport, tuple[Address, Address]], list[Counter[tuple[int, int]]]] = {}
     for number, flows in enumerate(captures):
         for flow in flows:
             first, second = sorted((flow.source, flow.destination), key=lambda end: (end.is_multicast, int(end)))
-            pairs = left.setdefault((flow.is_tcp, (first, second)), [Counter() for _ in captures])
+            pairs = left.setdefault((flow.transport, (first, second)), [Counter() for _ in captures])
             low, high = sorted((flow.source_port, flow.destination_port))
             pairs[number][low, high] += flow.frames
     talks: list[Talk] = []
-    for (is_tcp, hosts), by_capture in left.items():
+    for (transport, hosts), by_capture in left.items():
         most = by_capture[0]
         for other in by_capture[1:]:
             most = most | other
@@ -310,24 +306,24 @@ def talks_in(captures: Sequence[Sequence[Flow]]) -> list[Talk]:
                 for port in set(ports):
                     frames[port] += count
             port = min(frames, key=lambda number: (-frames[number], number))
-            talks.append(Talk(hosts, is_tcp, port, frames[port]))
+            talks.append(Talk(hosts, transport, port, frames[port]))
             most = Counter({ports: count for ports, count in most.items() if port not in ports})
     return sorted(talks, key=lambda talk: (-talk.frames, talk.port))
 
 
-def _bytes_by_talk(columns: Columns) -> Counter[tuple[Address, Address, bool]]:
-    """The bytes of frames from one address to another by UDP or by TCP, fragments included."""
-    rows = np.flatnonzero((columns.network > 0) & np.isin(columns.protocol, (TCP, UDP)))
+def _bytes_by_talk(columns: Columns) -> Counter[tuple[Address, Address, Transport]]:
+    """The bytes of frames from one address to another by each transport, fragments included."""
+    rows = np.flatnonzero((columns.network > 0) & np.isin(columns.protocol, list(_NAMES)))
     hosts = columns.source[rows].astype(np.uint64) << np.uint64(32) | columns.destination[rows]
     kinds = columns.network[rows].astype(np.uint64) << np.uint64(8) | columns.protocol[rows]
     _, first, talk = np.unique(hosts * ODD_1 + kinds * ODD_2, return_index=True, return_inverse=True)
     amounts = np.bincount(talk, columns.wire_bytes[rows], len(first)).astype(np.int64)
-    counts: Counter[tuple[Address, Address, bool]] = Counter()
+    counts: Counter[tuple[Address, Address, Transport]] = Counter()
     for row, amount in zip(rows[first].tolist(), amounts.tolist(), strict=True):
         source, destination = (
             _address(columns, int(column[row]), row) for column in (columns.source, columns.destination)
         )
-        counts[source, destination, bool(columns.protocol[row] == TCP)] += amount
+        counts[source, destination, _NAMES[int(columns.protocol[row])]] += amount
     return counts
 
 

@@ -8,23 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.files.blocks import ETHERNET, ETHERNET_BYTES, LONGEST_FRAME_BYTES, Block, gather
-from owlt.captures.frames.packets import ARP_TYPE, IPV4_TYPE, IPV6_TYPE, TAG_TYPES, LocatedPacket, find_packet
+from owlt.captures.frames.packets import ARP_TYPE, IPV4_TYPE, IPV6_TYPE, SCTP, TAG_TYPES, LocatedPacket, find_packet
 
 _MOST_ADDRESSES = 1 << 18
 """The most IPv6 addresses that are kept of one capture."""
 
 _IPV4_BYTES = 20
-_PORTS_BYTES, _UDP_LENGTH_BYTES, _UDP_BYTES, _TCP_BYTES = 4, 6, 8, 20
+_PORTS_BYTES, _UDP_LENGTH_BYTES, _UDP_BYTES, _TCP_BYTES, SCTP_BYTES = 4, 6, 8, 20, 12
 _WINDOW_END = 16
 """The part of a TCP header that must be present for tshark to use its length field."""
 TCP, UDP = 6, 17
 _ICMP, _IGMP = 1, 2
 """Numbers of protocols (IANA)."""
+Transport = Literal["udp", "tcp", "sctp"]
+TRANSPORTS: dict[Transport, int] = {"udp": UDP, "tcp": TCP, "sctp": SCTP}
+"""The protocols with ports, whose packets a session can have."""
 
 HEADERS = np.dtype(  # IEEE 802.3, RFC 791
     [
@@ -43,7 +47,8 @@ HEADERS = np.dtype(  # IEEE 802.3, RFC 791
         ("destination", ">u4"),
     ]
 )
-SEGMENT = np.dtype(  # RFC 9293; the ports are those of UDP (RFC 768) too, whose length is where TCP's sequence is
+SEGMENT = np.dtype(  # RFC 9293; the ports are those of UDP (RFC 768) and SCTP (RFC 9260) too. UDP's length is where
+    # TCP's sequence is, and the checksum of SCTP where TCP's acknowledgment is.
     [
         ("source", ">u2"),
         ("destination", ">u2"),
@@ -62,7 +67,7 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 _ECN = 3
 ECT, CE = (1, 2), 3
 """The two bits of RFC 3168 in the type of service: the sender understands marks; a queue has marked the packet."""
-_UDP_CHECKSUM_AT, _TCP_CHECKSUM_AT, _CHECKSUM_BYTES = 6, 16, 2
+_UDP_CHECKSUM_AT, _TCP_CHECKSUM_AT, _SCTP_CHECKSUM_AT, _CHECKSUM_BYTES = 6, 16, 8, 2
 
 
 class Kind(IntEnum):
@@ -70,20 +75,26 @@ class Kind(IntEnum):
 
     UDP = 0
     TCP = 1
-    FRAGMENT = 2
+    SCTP = 2
+    FRAGMENT = 3
     """Any fragment of an IPv4 or IPv6 packet, the first one too; `protocol` says of what."""
-    ICMP = 3
+    ICMP = 4
     """ICMP over IPv4; ICMPv6 is IPV6."""
-    IGMP = 4
-    OTHER_IPV4 = 5
-    MALFORMED_IPV4 = 6
+    IGMP = 5
+    OTHER_IPV4 = 6
+    MALFORMED_IPV4 = 7
     """IPv4 by its Ethernet type, but no address or no port can be read from it."""
-    ARP = 7
-    IPV6 = 8
-    """IPv6 with neither UDP nor TCP, or none that can be read."""
-    VLAN = 9
+    ARP = 8
+    IPV6 = 9
+    """IPv6 with none of these transports, or none that can be read."""
+    VLAN = 10
     """Tagged, with neither IP nor ARP behind the tags."""
-    OTHER = 10
+    OTHER = 11
+
+
+KINDS: dict[Transport, Kind] = {"udp": Kind.UDP, "tcp": Kind.TCP, "sctp": Kind.SCTP}
+WITH_PORTS = tuple(KINDS.values())
+"""The kinds of the transports: the lowest numbers."""
 
 
 _SLOW_TYPES = (IPV6_TYPE, *TAG_TYPES)
@@ -95,7 +106,9 @@ _ETHERNET_KINDS = {
 }
 _IPV4_KINDS = np.array(
     [
-        {UDP: Kind.UDP, TCP: Kind.TCP, _ICMP: Kind.ICMP, _IGMP: Kind.IGMP}.get(protocol, Kind.OTHER_IPV4)
+        {UDP: Kind.UDP, TCP: Kind.TCP, SCTP: Kind.SCTP, _ICMP: Kind.ICMP, _IGMP: Kind.IGMP}.get(
+            protocol, Kind.OTHER_IPV4
+        )
         for protocol in range(256)
     ],
     np.uint8,
@@ -129,7 +142,7 @@ def decode(block: Block, hashed_bytes: int, addresses: AddressNumbers) -> tuple[
     _set_kinds(packets, end - body)
     segments = gather(block.data, block.starts + body, SEGMENT.itemsize).view(SEGMENT)[:, 0]
     is_tcp, is_udp = packets.kind == Kind.TCP, packets.kind == Kind.UDP
-    has_ports = is_tcp | is_udp
+    has_ports = packets.kind <= WITH_PORTS[-1]
     payload, payload_end = _payloads(segments, packets, is_udp, is_tcp, block.captured_bytes)
     decoded: dict[str, NDArray[np.generic]] = {
         "time_ns": block.time_ns,
@@ -147,7 +160,7 @@ def decode(block: Block, hashed_bytes: int, addresses: AddressNumbers) -> tuple[
         "destination_port": segments["destination"] * has_ports,
         "payload_bytes": payload_end - payload,
         **_tcp_fields(segments, is_tcp, end - body),
-        "checksum": _take_checksums(block, segments, body, is_udp, is_tcp, np.minimum(end, hashed_bytes) - body),
+        "checksum": _take_checksums(block, segments, body, packets.kind, np.minimum(end, hashed_bytes) - body),
         **_hashes(block, packets, segments, payload, payload_end, hashed_bytes),
     }
     return decoded, slow
@@ -224,8 +237,9 @@ def _set_packet(packets: _Packets, row: int, packet: LocatedPacket, addresses: A
 
 def _set_kinds(packets: _Packets, body_bytes: NDArray[np.int64]) -> None:
     kind = _IPV4_KINDS[packets.protocol]
-    kind[(kind <= Kind.TCP) & (body_bytes < _PORTS_BYTES)] = Kind.MALFORMED_IPV4
-    kind[(packets.network == 6) & (kind > Kind.TCP)] = Kind.IPV6
+    kind[(kind <= WITH_PORTS[-1]) & (body_bytes < _PORTS_BYTES)] = Kind.MALFORMED_IPV4
+    kind[(kind == Kind.SCTP) & (body_bytes < SCTP_BYTES)] = Kind.MALFORMED_IPV4  # tshark reads no port of such a packet
+    kind[(packets.network == 6) & (kind > WITH_PORTS[-1])] = Kind.IPV6
     kind[packets.is_fragment] = Kind.FRAGMENT
     np.copyto(packets.kind, kind, where=packets.network > 0)
 
@@ -249,6 +263,11 @@ def _payloads(
         is_whole |= is_tcp & (there >= _WINDOW_END) & (header_bytes >= _TCP_BYTES)
         payload = np.where(is_tcp, body + header_bytes, payload)
         payload_end = np.where(is_tcp, end, payload_end)
+    is_sctp = packets.kind == Kind.SCTP
+    if is_sctp.any():
+        is_whole |= is_sctp & (there >= SCTP_BYTES)
+        payload = np.where(is_sctp, body + SCTP_BYTES, payload)
+        payload_end = np.where(is_sctp, end, payload_end)
     return payload, np.where(is_whole, np.maximum(payload_end, payload), payload)
 
 
@@ -277,19 +296,28 @@ def _take_checksums(
     block: Block,
     segments: NDArray[np.void],
     body: NDArray[np.int64],
-    is_udp: NDArray[np.bool_],
-    is_tcp: NDArray[np.bool_],
+    kind: NDArray[np.uint8],
     there: NDArray[np.int64],
 ) -> NDArray[np.generic]:
-    """The checksums of UDP and TCP, which are cleared in the block's data, so that no hash depends on them: a card may
-    fill them in between two captures. `there` are the bytes of each segment that are hashed."""
-    has_udp = is_udp & (there >= _UDP_CHECKSUM_AT + _CHECKSUM_BYTES)
-    has_tcp = is_tcp & (there >= _TCP_CHECKSUM_AT + _CHECKSUM_BYTES)
-    for has, at in ((has_udp, _UDP_CHECKSUM_AT), (has_tcp, _TCP_CHECKSUM_AT)):
+    """The checksums of UDP, TCP and SCTP, which are cleared in the block's data, so that no hash depends on them: a
+    card may fill them in between two captures. `there` are the bytes of each segment that are hashed."""
+    has_udp = (kind == Kind.UDP) & (there >= _UDP_CHECKSUM_AT + _CHECKSUM_BYTES)
+    has_tcp = (kind == Kind.TCP) & (there >= _TCP_CHECKSUM_AT + _CHECKSUM_BYTES)
+    has_sctp = (kind == Kind.SCTP) & (there >= _SCTP_CHECKSUM_AT + 2 * _CHECKSUM_BYTES)
+    second_half = _SCTP_CHECKSUM_AT + _CHECKSUM_BYTES
+    for has, at in (
+        (has_udp, _UDP_CHECKSUM_AT),
+        (has_tcp, _TCP_CHECKSUM_AT),
+        (has_sctp, _SCTP_CHECKSUM_AT),
+        (has_sctp, second_half),
+    ):
         places = (block.starts + body)[has] + at
         block.data[places] = block.data[places + 1] = 0
     of_udp = (segments["sequence"] & np.uint32(0xFFFF)).astype(np.uint16)
     checksums: NDArray[np.generic] = np.where(has_tcp, segments["checksum"], of_udp * has_udp).astype(np.uint16)
+    if has_sctp.any():
+        halves = segments["acknowledgment"] ^ (segments["acknowledgment"] >> np.uint32(16))
+        checksums[has_sctp] = halves[has_sctp] & np.uint32(0xFFFF)
     return checksums
 
 

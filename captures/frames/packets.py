@@ -2,7 +2,8 @@
 
 Frames may have other headers than Ethernet and IPv4: VLAN tags, IPv6, Linux cooked, raw IP. They are read one at a
 time, and of each header only the fixed part, so that no frame takes long. decoding.py reads many plain frames at once.
-The checksum is the Internet checksum (RFC 1071) of IPv4 headers, UDP and TCP (RFC 791, RFC 768, RFC 9293).
+The checksum is the Internet checksum (RFC 1071) of IPv4 headers, UDP and TCP (RFC 791, RFC 768, RFC 9293), and the
+CRC32c of SCTP (RFC 9260, appendix A).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+import fastcrc
 import numpy as np
 
 from owlt.captures.files.blocks import ETHERNET, ETHERNET_BYTES, LINUX_COOKED, LINUX_COOKED_2, RAW_IP, RAW_IPV6
@@ -184,13 +186,16 @@ def _number(header: bytes, place: int) -> int:
 
 _CHECKSUM_AT = {6: 16, 17: 6}
 """The offset of the checksum in a TCP and in a UDP header."""
+SCTP = 132
+_BEFORE_CHECKSUM, _BEHIND_CHECKSUM = slice(0, 8), slice(12, None)
+"""The parts of an SCTP packet around its checksum."""
 _ONES = 0xFFFF
 
 
 def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool]]:
     """For each part of the frame that has a checksum: where it is, and whether the checksum is right.
 
-    The parts are the IPv4 header and its payload, if that is a complete UDP datagram or TCP segment. Where they begin
+    The parts are the IPv4 header and its payload, if that is a complete UDP datagram, TCP segment or SCTP packet. Where they begin
     and end is read from the frame `like` it, which is undamaged.
     """
     if int.from_bytes(like[12:14]) != IPV4_TYPE or len(like) < ETHERNET_BYTES + 20:
@@ -201,6 +206,9 @@ def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool
         return
     yield slice(ETHERNET_BYTES, body), _is_right(frame[ETHERNET_BYTES:body])
     protocol, is_fragment = like[23], int.from_bytes(like[20:22], "big") & 0x3FFF
+    if protocol == SCTP and not is_fragment and body + _BEHIND_CHECKSUM.start <= end <= len(like):
+        yield slice(body, end), _with_crc(frame[body:end]) == frame[body:end]
+        return
     checksum_at = body + _CHECKSUM_AT.get(protocol, end)
     if is_fragment or end > len(like) or checksum_at + 2 > end or not any(like[checksum_at : checksum_at + 2]):
         return
@@ -209,11 +217,13 @@ def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool
 
 
 def completed(frame: bytes, wire_bytes: int, link_type: int) -> bytes:
-    """The frame with the UDP or TCP checksum that a card fills in; unchanged if the checksum is correct already, or if
+    """The frame with the UDP, TCP or SCTP checksum that a card fills in; unchanged if the checksum is correct already, or if
     the frame is cut or of another kind."""
     packet = find_packet(frame, wire_bytes, link_type)
     if not isinstance(packet, LocatedPacket) or packet.is_fragment or packet.end > len(frame):
         return frame
+    if packet.protocol == SCTP and packet.body + _BEHIND_CHECKSUM.start <= packet.end:
+        return frame[: packet.body] + _with_crc(frame[packet.body : packet.end]) + frame[packet.end :]
     checksum_at = packet.body + _CHECKSUM_AT.get(packet.protocol, packet.end)
     if checksum_at + 2 > packet.end:
         return frame
@@ -225,6 +235,12 @@ def completed(frame: bytes, wire_bytes: int, link_type: int) -> bytes:
     if packet.protocol == 17 and not checksum:
         checksum = _ONES  # RFC 768: 0 stands for none
     return frame[:checksum_at] + checksum.to_bytes(2) + frame[checksum_at + 2 :]
+
+
+def _with_crc(packet: bytes) -> bytes:
+    """An SCTP packet with the right checksum, which is computed with the field 0, and sent lowest byte first."""
+    before, behind = packet[_BEFORE_CHECKSUM], packet[_BEHIND_CHECKSUM]
+    return before + fastcrc.crc32.iscsi(before + bytes(4) + behind).to_bytes(4, "little") + behind
 
 
 def left_to_the_card(checksum: int, frame: bytes, wire_bytes: int, link_type: int) -> bool:

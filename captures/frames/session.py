@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from owlt.captures.frames.columns import Columns
-from owlt.captures.frames.decoding import TCP, UDP, Kind
+from owlt.captures.frames.decoding import KINDS, TRANSPORTS, Kind, Transport
 
 LOWEST, HIGHEST = 1, 65535
 ANY = f"{LOWEST}-{HIGHEST}"
@@ -65,9 +65,10 @@ def some_are_among(numbers: Iterable[int], ports: Ports) -> bool:
     return any(is_among(number, ports) for number in numbers)
 
 
-def port_text(transport: str, port: int | str) -> str:
+def port_text(transport: Transport, port: int | str) -> str:
     """ "UDP 5000", "UDP 6000-6999", "any UDP port"."""
-    return f"any {transport} port" if port == ANY else f"{transport} {port}"
+    name = transport.upper()
+    return f"any {name} port" if port == ANY else f"{name} {port}"
 
 
 Host = Literal["sender", "receiver"]
@@ -84,7 +85,7 @@ class Session(BaseModel):
 
     Tags of VLANs do not matter, nor do IPv6 extension headers (hop-by-hop and destination options, routing,
     fragment). Fragments belong with any port, since only the first of a packet has one: all UDP fragments
-    between the addresses if the session has UDP ports, all TCP fragments if it has TCP ports. Packets in tunnels
+    between the addresses if the session has UDP ports, and so on. Packets in tunnels
     (PPP, MPLS, IP in IP) and packets quoted by ICMP errors do not belong, nor does a frame that ends within its
     IPv4 header (the one place where tshark differs: it passes a fragment of that sort if what is there of the
     options looks whole).
@@ -96,14 +97,17 @@ class Session(BaseModel):
     receiver_address: Address
     udp_ports: Ports = ()
     tcp_ports: Ports = ()
+    sctp_ports: Ports = ()
     multicast_groups: tuple[Address, ...] = ()
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         if self.sender_address == self.receiver_address:
             raise ValueError(f"sender_address and receiver_address are both {self.sender_address}, expected two hosts")
-        if not self.udp_ports and not self.tcp_ports:
-            raise ValueError("neither udp_ports nor tcp_ports: name the ports that the protocol uses on the test path")
+        if not self.ports:
+            raise ValueError(
+                "no udp_ports, tcp_ports or sctp_ports: name those that the protocol uses on the test path"
+            )
         for group in self.multicast_groups:
             if not group.is_multicast:
                 raise ValueError(f"multicast_groups: got {group}, expected addresses in 224.0.0.0/4 or ff00::/8")
@@ -120,7 +124,13 @@ class Session(BaseModel):
     @property
     def port_texts(self) -> list[str]:
         """Each port or range in words: "UDP 5000", "any TCP port"."""
-        return [port_text("UDP", port) for port in self.udp_ports] + [port_text("TCP", port) for port in self.tcp_ports]
+        return [port_text(transport, port) for transport, ports in self.ports.items() for port in ports]
+
+    @property
+    def ports(self) -> dict[Transport, Ports]:
+        """The ports of each transport that has some."""
+        named: dict[Transport, Ports] = {"udp": self.udp_ports, "tcp": self.tcp_ports, "sctp": self.sctp_ports}
+        return {transport: ports for transport, ports in named.items() if ports}
 
     def address(self, host: Host) -> Address:
         """The test address of the host."""
@@ -138,11 +148,10 @@ def sent_by(columns: Columns, session: Session, host: Host) -> NDArray[np.bool_]
     is_between = is_from & np.isin(columns.destination, _numbers(columns, session.destinations(host)))
     is_between &= columns.network == session.network
     belongs: NDArray[np.bool_] = np.zeros(len(columns), np.bool_)
-    for kind, number, ports in ((Kind.UDP, UDP, session.udp_ports), (Kind.TCP, TCP, session.tcp_ports)):
-        if ports:
-            has_port = are_among(columns.source_port, ports) | are_among(columns.destination_port, ports)
-            is_fragment = (columns.kind == Kind.FRAGMENT) & (columns.protocol == number)
-            belongs |= ((columns.kind == kind) & has_port) | is_fragment
+    for transport, ports in session.ports.items():
+        has_port = are_among(columns.source_port, ports) | are_among(columns.destination_port, ports)
+        is_fragment = (columns.kind == Kind.FRAGMENT) & (columns.protocol == TRANSPORTS[transport])
+        belongs |= ((columns.kind == KINDS[transport]) & has_port) | is_fragment
     belongs &= is_between
     return belongs
 
@@ -160,7 +169,7 @@ def _numbers(columns: Columns, addresses: tuple[Address, ...]) -> list[int]:
 def summary_filter(session: Session, host: Host | None = None) -> str:
     """The tshark display filter that passes the session's packets, or those of them that the host sent.
 
-    The layers before UDP and TCP are named, so that headers quoted by ICMP or carried in tunnels do not count; `#1` is
+    The layers before the transport are named, so that headers quoted by ICMP or carried in tunnels do not count; `#1` is
     the outermost layer of its kind (Wireshark has it since version 4.0). Fragments are named, so that tshark's setting
     for reassembly makes no difference.
     """
@@ -171,9 +180,8 @@ def summary_filter(session: Session, host: Host | None = None) -> str:
         for sender in senders
     ]
     protocols = [
-        (_ipv4_filter if session.network == 4 else _ipv6_filter)(transport, number, ports)
-        for transport, number, ports in (("udp", UDP, session.udp_ports), ("tcp", TCP, session.tcp_ports))
-        if ports
+        (_ipv4_filter if session.network == 4 else _ipv6_filter)(transport, TRANSPORTS[transport], ports)
+        for transport, ports in session.ports.items()
     ]
     return f"{_layers(name)} && ({' || '.join(between)}) && ({' || '.join(protocols)})"
 

@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 from owlt.captures.files.blocks import ETHERNET
 from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns, Rows, by_time
-from owlt.captures.frames.decoding import HEADERS, TCP, UDP, Kind
+from owlt.captures.frames.decoding import HEADERS, SCTP_BYTES, TCP, TRANSPORTS, UDP, Kind, Transport
 from owlt.captures.frames.packets import IPV4_TYPE
 from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
 from owlt.captures.protocols.bundles import Bundles
 from owlt.captures.protocols.cfdp import Cfdp
 from owlt.captures.protocols.checksums import WITHOUT_OPTIONS, header_is_right, transport_is_right
-from owlt.captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector, Transport
+from owlt.captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector
 from owlt.captures.protocols.ltp import Ltp
 from owlt.captures.protocols.norm import Norm
 from owlt.captures.protocols.others import Datagrams, Quic, Udt, Uftp
 from owlt.captures.protocols.reader import NO_FIELDS, Packet, Reader
 from owlt.captures.protocols.saratoga import Saratoga
+from owlt.captures.protocols.sctp import Sctp
 from owlt.captures.protocols.segments import Segment, plain_segments
 from owlt.captures.protocols.tcp import Tcp
 from owlt.captures.protocols.tshark import NoDissection, ip_packets, tshark_fields
@@ -72,8 +73,12 @@ _FIELDS = (
     "tcp.dstport",
     "tcp.len",
     "tcp.checksum.status",
+    "sctp.srcport",
+    "sctp.dstport",
+    "sctp.checksum.status",
 )
 _CHECKSUMS = {"0": False, "1": True}
+_NAMES = {number: transport for transport, number in TRANSPORTS.items()}
 _UDP_HEADER_BYTES, _IPV6_HEADER_BYTES = 8, 40
 _FRAGMENT_OFFSET_AT = 6
 """The position of the fragment offset in IPv4's header; tshark's unit (octets or eight octets) depends on its
@@ -88,8 +93,8 @@ class Dissected:
     """A packet of the session with its fields.
 
     `row` is its row in the columns, `reader` that of its protocol. `malformed` says that tshark could not read it.
-    `checksums` say whether that of its IPv4 header is right, and that of UDP or TCP: None if there is none, or not
-    all that it covers was captured. `fragment` is a fragment's IPv4 identification, and `fragment_at` where in the
+    `checksums` say whether that of its IPv4 header is right, and that of its transport: None if there is none, or
+    not all that it covers was captured. `fragment` is a fragment's IPv4 identification, and `fragment_at` where in the
     datagram, its UDP header not counted, its octets begin: 0 in the first.
     """
 
@@ -122,11 +127,11 @@ def dissect(
         return
     readers = _Readers(dissector)
     capture = _Capture(columns, is_sender, session, readers)
-    is_tcp = columns.protocol[rows] == TCP
-    if is_tcp.all() and (segments := plain_segments(columns, rows)) is not None:
+    protocols = columns.protocol[rows]
+    if (protocols == TCP).all() and (segments := plain_segments(columns, rows)) is not None:
         yield from capture.by_segments(rows, segments)
         return
-    if readers.need_tshark or is_tcp.any():
+    if readers.need_tshark or (protocols != UDP).any():
         yield from capture.by_tshark(rows)
         return
     for first in range(0, len(rows), _ROWS_BETWEEN_TSHARKS):
@@ -184,7 +189,7 @@ class _Capture:
             for row, (octets, wire_bytes), values in zip(some.tolist(), ip_packets(columns, some), lines, strict=False):
                 host = HOSTS[not self.is_sender[row]]
                 field_values = dict(zip(fields, values, strict=True))
-                transport: Transport = "tcp" if columns.protocol[row] == TCP else "udp"
+                transport = _NAMES[int(columns.protocol[row])]
                 if columns.network[row] == 6 and columns.kind[row] == Kind.FRAGMENT:
                     yield _fragment_of_ipv6(row, host, octets, field_values, readers)
                 else:
@@ -201,6 +206,7 @@ class _Readers:
         if "ltp" in names:
             self._by_name["ltp"] = Ltp(names_bundles="bundle" in names)
         self._tcp = {is_file: Tcp(is_file) for is_file in (True, False)}
+        self._sctp = Sctp()
         self._datagrams = Datagrams()
         self._of_ports: dict[tuple[Transport, int, int], Reader] = {}
 
@@ -219,10 +225,13 @@ class _Readers:
     def of(self, transport: Transport, source_port: int, destination_port: int) -> Reader:
         ports = transport, source_port, destination_port
         if ports not in self._of_ports:
-            name = self.dissector.protocol(transport, destination_port, source_port)
-            of_name = self._by_name.get(name, self._datagrams)
-            self._of_ports[ports] = self._tcp[name == LEFT_ALONE] if transport == "tcp" else of_name
+            self._of_ports[ports] = self._of_name(transport, self.dissector.protocol(transport, *ports[:0:-1]))
         return self._of_ports[ports]
+
+    def _of_name(self, transport: Transport, name: str) -> Reader:
+        if transport == "udp":
+            return self._by_name.get(name, self._datagrams)
+        return self._sctp if transport == "sctp" else self._tcp[name == LEFT_ALONE]
 
 
 @dataclass(frozen=True)
@@ -269,6 +278,10 @@ def _dissected(row: int, frame: _Frame, readers: _Readers) -> Dissected:
         span = _span_of_fragment(frame, ip_bytes, fragment_at)
     elif frame.transport == "udp":
         span = _span_of_udp(frame, ip_bytes, is_ipv6)
+    elif frame.transport == "sctp":
+        begin = (_IPV6_HEADER_BYTES if is_ipv6 else frame.number("ip.hdr_len")) + SCTP_BYTES
+        length = max(ip_bytes - begin, 0)
+        span = _Span(begin, length, length)
     else:
         length = min(frame.number("tcp.len"), ip_bytes)
         span = _Span(ip_bytes - length, length, length)

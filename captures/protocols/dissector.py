@@ -7,11 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from owlt.captures.frames.session import Ports, Session, is_among
-
-Transport = Literal["udp", "tcp"]
+from owlt.captures.frames.decoding import Transport
+from owlt.captures.frames.session import Session, is_among
 
 NOT_TSHARKS = ("saratoga",)
 """Protocols that can be named although tshark does not have them."""
@@ -29,7 +27,7 @@ class Dissector:
 
     Known are `-d udp.port==PORT,NAME` and `-d tcp.port==PORT,NAME`, `--enable-heuristic NAME`, and `-o`. NAME is
     tshark's name of a protocol, or `saratoga`, which tshark does not have. `tcp.port==PORT,data` says that the bytes of
-    a connection are those of the file. A port of the session that no option names has the protocol of the others, if
+    a connection are those of the file; tshark needs no option for SCTP. A port of the session that no option names has the protocol of the others, if
     that is one.
     """
 
@@ -61,8 +59,9 @@ class Dissector:
             if _HEURISTICS.get(heuristic, heuristic) in by_heuristic
             for part in ("--enable-heuristic", heuristic)
         ]
-        transports: dict[Transport, Ports] = {"udp": session.udp_ports, "tcp": session.tcp_ports}
-        for transport, ports in transports.items():
+        for transport, ports in session.ports.items():
+            if transport == "sctp":
+                continue
             named = [port for of, port in self.ports if of == transport and is_among(port, ports)]
             ranges = [port for port in ports if isinstance(port, str)]
             for port in dict.fromkeys([*ranges, *(port for port in ports if port not in ranges), *named]):

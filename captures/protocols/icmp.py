@@ -11,7 +11,7 @@ import numpy as np
 from owlt.captures.files.blocks import RAW_IP
 from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns
-from owlt.captures.frames.decoding import TCP, UDP, Kind
+from owlt.captures.frames.decoding import TRANSPORTS, Kind
 from owlt.captures.frames.packets import find_packet
 from owlt.captures.frames.session import HOSTS, Host, Session, is_among
 from owlt.captures.protocols.messages import Message
@@ -63,7 +63,13 @@ def _quoted_port(quoted: bytes, session: Session) -> str:
     if isinstance(packet, int) or len(quoted) < packet.body + 4:
         return ""
     source, destination = (int.from_bytes(quoted[at : at + 2]) for at in (packet.body, packet.body + 2))
-    transport, ports = {UDP: ("udp", session.udp_ports), TCP: ("tcp", session.tcp_ports)}.get(packet.protocol, ("", ()))
     ends = {str(session.address(host)) for host in HOSTS}
-    is_of_session = packet.source in ends and (is_among(source, ports) or is_among(destination, ports))
-    return f"{transport}/{destination}" if is_of_session else ""
+    return next(
+        (
+            f"{transport}/{destination}"
+            for transport, ports in session.ports.items()
+            if packet.protocol == TRANSPORTS[transport] and packet.source in ends
+            if is_among(source, ports) or is_among(destination, ports)
+        ),
+        "",
+    )

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from owlt.captures.frames.columns import Columns
+from owlt.captures.frames.decoding import TRANSPORTS
 from owlt.captures.frames.session import Host
 from owlt.captures.matches.delivery import INTACT, UNCHECKED_BITS, Crossing, OneWay
 from owlt.captures.protocols.messages import Message
@@ -226,7 +227,8 @@ def _line(columns: Columns, message: Message) -> str:
     ends = ((columns.source, columns.source_port), (columns.destination, columns.destination_port))
     source, destination = (_end(columns, row, int(address[row]), int(port[row])) for address, port in ends)
     network = "IP6" if columns.network[row] == 6 else "IP"
-    transport = {6: "TCP", 17: "UDP"}.get(int(columns.protocol[row]), "ICMP")
+    numbers = {number: transport.upper() for transport, number in TRANSPORTS.items()}
+    transport = numbers.get(int(columns.protocol[row]), "ICMP")
     what = f"{message.name}: {message.detail}" if message.detail else message.name
     return f"{time} {network} {source} > {destination}: {transport}, length {message.payload_bytes}  {what}"
 

@@ -23,8 +23,8 @@ LONGEST_EXPRESSION = 4000
 _CLASSES = PACKAGE / "profiles" / "packets"
 _NAME = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
 _VERSION = re.compile(r"v?\d+$")
-_INDEX = re.compile(r"\b(udp|tcp)\s*\[")
-_NUMBERS = {"udp": 17, "tcp": 6}
+_INDEX = re.compile(r"\b(udp|tcp|sctp)\s*\[")
+_NUMBERS = {"udp": 17, "tcp": 6, "sctp": 132}
 _LIBRARIES = ("libpcap.so.0.8", "libpcap.so.1")
 """The names of the library: Debian's, and the usual one."""
 _ETHERNET, _LONGEST_FRAME, _NO_NETMASK = 1, 65_535, 0xFFFF_FFFF
@@ -74,7 +74,7 @@ def expression_of(packet: str) -> str:
 
 
 def over_both_versions(expression: str) -> str:
-    """The expression for IPv4 or IPv6: indices into UDP and TCP are those into the payload of an IPv6 header as well.
+    """The expression for IPv4 or IPv6: indices into UDP, TCP and SCTP are those into the payload of an IPv6 header as well.
 
     pcap-filter(7) has no such index for IPv6; "udp[8:2]" is "ip6[40+8:2]" where the next header is UDP.
     """

@@ -22,7 +22,7 @@ from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.packet_pairs import load_pairs
 from owlt.captures.accounting.summary import CaptureSummary, load_summary, read_both
 from owlt.captures.frames.columns import Columns, first_difference, read_columns
-from owlt.captures.frames.decoding import Kind
+from owlt.captures.frames.decoding import TRANSPORTS, WITH_PORTS, Kind
 from owlt.captures.frames.session import ANY, Session, sent_by
 from owlt.captures.matches.delivery import UNCHECKED_BITS
 from owlt.captures.matches.matching import match_captures
@@ -45,9 +45,8 @@ SUBJECTS = {CLEAN: "clean, 25 ms", LOSSY: "PER 0.01, 250 ms"}
 """Channels on which the file has to be delivered, and as the verdict names them."""
 KILLED = (BY_SIGNAL, SHELL_BASE + signal.SIGKILL)
 """The exit status of a program that SIGKILL ended."""
-STRAY = {"UDP": Kind.UDP, "TCP": Kind.TCP, "fragment": Kind.FRAGMENT, "other IPv4": Kind.OTHER_IPV4}
+STRAY = {"UDP": Kind.UDP, "TCP": Kind.TCP, "SCTP": Kind.SCTP, "fragment": Kind.FRAGMENT, "other IPv4": Kind.OTHER_IPV4}
 """Background frames that an implementation may cause: its profile does not name their ports."""
-WITH_PORTS = (Kind.UDP, Kind.TCP)
 Pairs = Counter[tuple[int, int]]
 """The number of frames between each two ports."""
 EPHEMERAL = (32768, 60999)
@@ -320,11 +319,11 @@ class Advice:
 
 
 def stray_pairs(pcap: Path, session: Session, kind: Kind) -> Pairs:
-    """The UDP or TCP frames between the two hosts outside the session, by their ports, the lower one first."""
+    """The frames of a transport between the two hosts outside the session, by their ports, the lower one first."""
     if not pcap.exists():
         return Counter()
     frames = read_columns(pcap)
-    anywhere = session.model_copy(update={"udp_ports": (ANY,), "tcp_ports": (ANY,)})
+    anywhere = session.model_copy(update={f"{transport}_ports": (ANY,) for transport in TRANSPORTS})
     stray = (frames.kind == kind) & ~_belongs(frames, session) & _belongs(frames, anywhere)
     ports = zip(frames.source_port[stray].tolist(), frames.destination_port[stray].tolist(), strict=True)
     return Counter((min(pair), max(pair)) for pair in ports)

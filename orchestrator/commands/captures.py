@@ -29,6 +29,7 @@ from owlt.captures.frames.conversations import (
     talks_in,
     with_chosen_groups,
 )
+from owlt.captures.frames.decoding import TRANSPORTS
 from owlt.captures.frames.session import Host, Session, bounds, is_among, sent_by
 from owlt.captures.inspection.inspection import Case
 from owlt.captures.matches.bottleneck import Link
@@ -254,7 +255,7 @@ def proposal_text(captures: Sequence[Columns], session: Session) -> str:
 
 
 def _name(talk: Talk) -> str:
-    return f"{'TCP' if talk.is_tcp else 'UDP'} {talk.port}"
+    return f"{talk.transport.upper()} {talk.port}"
 
 
 def _choice(talk: Talk, session: Session) -> str:
@@ -277,7 +278,7 @@ def implementations_on(session: Session) -> list[str]:
             ports = implementation.session_by_default
         except KeyError:
             continue
-        own = ((ports.udp_ports, session.udp_ports), (ports.tcp_ports, session.tcp_ports))
+        own = ((getattr(ports, f"{transport}_ports"), talked) for transport, talked in session.ports.items())
         if any(is_among(int(port), talked) for listed, talked in own for port in listed if "-" not in str(port)):
             names.append(implementation.name)
     return names
@@ -344,13 +345,9 @@ def case_of_captures(captures: Sequence[Columns], options: CaptureOptions) -> Ca
 def _session(captures: Sequence[Columns], given: dict[str, Any], options: CaptureOptions) -> Session:
     sender, receiver = given.get("sender_address"), given.get("receiver_address")
     _refuse_mixed(given)
-    known = Known(
-        sender=sender,
-        receiver=receiver,
-        udp_ports=tuple(given.get("udp_ports", ())),
-        tcp_ports=tuple(given.get("tcp_ports", ())),
-    )
-    is_complete = sender and receiver and (known.udp_ports or known.tcp_ports)
+    named = {transport: tuple(given.get(f"{transport}_ports", ())) for transport in TRANSPORTS}
+    known = Known(sender, receiver, {transport: ports for transport, ports in named.items() if ports})
+    is_complete = sender and receiver and known.ports
     try:
         proposed = {} if is_complete else propose_session(captures, known).model_dump()
         session = Session.model_validate(proposed | given)
@@ -399,10 +396,10 @@ def _ports(ports: Sequence[str]) -> dict[str, list[int | str]]:
         kind, _, number = text.partition("/")
         port = int(number) if number.isdecimal() else number
         try:
-            if not 1 <= bounds(port)[0] <= 65535 or kind not in ("udp", "tcp"):
+            if not 1 <= bounds(port)[0] <= 65535 or kind not in TRANSPORTS:
                 raise ValueError
         except ValueError:
-            expected = "udp/PORT or tcp/PORT, such as udp/1113 or udp/6000-6999"
+            expected = "udp/PORT, tcp/PORT or sctp/PORT, such as udp/1113 or udp/6000-6999"
             raise OwltError(Mistake.of("--port", f"got {text!r}", expected)) from None
         given.setdefault(f"{kind}_ports", []).append(port)
     return given

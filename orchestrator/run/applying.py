@@ -121,7 +121,7 @@ def expression_of_session(session: WrittenSession) -> str:
     back = " or ".join(f"dst host {each}" for each in (sender, *_listed(session, "multicast_groups")))
     ports = [
         f"{transport} {'portrange' if isinstance(port, str) else 'port'} {port}"
-        for transport in ("udp", "tcp")
+        for transport in ("udp", "tcp", "sctp")
         for port in _listed(session, f"{transport}_ports")
     ]
     between = f"(src host {sender} and ({groups})) or (src host {receiver} and ({back}))"

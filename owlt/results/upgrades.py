@@ -225,6 +225,7 @@ PLAN_STEPS: Steps = {
     12: _new_keys,  # hosts that restart
     13: _new_keys,  # waits that are skipped
     14: _new_keys,  # commands that the sides get
+    15: _new_keys,  # SCTP ports of a session
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

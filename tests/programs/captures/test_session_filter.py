@@ -34,6 +34,7 @@ from tests.unit.captures.making import (
     SESSION_6,
     ethernet,
     flip,
+    sctp_frame,
     tcp_frame,
     timed,
     tshark_rows,
@@ -79,6 +80,13 @@ def test_with_any_one_bit_of_a_udp_frame_flipped_the_same_frames_pass_as_in_tsha
 def test_with_any_one_bit_of_a_tcp_frame_flipped_the_same_frames_pass_as_in_tshark(tmp_path: Path) -> None:
     payloads = [(bytes(range(256)) * 4)[:payload_bytes] for payload_bytes in TCP_PAYLOADS_BYTES]
     frames = [tcp_frame(payload, source=RECEIVER, destination=SENDER) for payload in payloads]
+    flipped = [flip(frame, bit) for frame in frames for bit in range(HEADERS_END_BIT)]
+    capture = write_pcap(tmp_path / "x.pcap", timed(flipped))
+    assert 0 < assert_same_as_tshark(capture) < len(flipped)
+
+
+def test_with_any_one_bit_of_an_sctp_frame_flipped_the_same_frames_pass_as_in_tshark(tmp_path: Path) -> None:
+    frames = [sctp_frame(bytes(payload_bytes), RECEIVER, SENDER) for payload_bytes in UDP_PAYLOADS_BYTES]
     flipped = [flip(frame, bit) for frame in frames for bit in range(HEADERS_END_BIT)]
     capture = write_pcap(tmp_path / "x.pcap", timed(flipped))
     assert 0 < assert_same_as_tshark(capture) < len(flipped)

@@ -53,12 +53,13 @@ def test_ports_are_numbers_once_rendered(cfdp: Implementation, run_values: RunVa
     assert cfdp.rendered(run_values.as_text(), {}).session.udp_ports == [2501, 2502]
 
 
-def test_any_port_is_every_port_of_udp_and_tcp_in_captures(cfdp: Implementation, run_values: RunValues) -> None:
+def test_any_port_is_every_port_of_udp_tcp_and_sctp_in_captures(cfdp: Implementation, run_values: RunValues) -> None:
     build = cfdp.model_copy(update={"session": SessionPorts(ports="any")})
 
     assert build.rendered(run_values.as_text(), {}).session.in_captures == {
         "udp_ports": ["1-65535"],
         "tcp_ports": ["1-65535"],
+        "sctp_ports": ["1-65535"],
         "multicast_groups": [],
     }
 
@@ -71,7 +72,7 @@ def test_ranges_of_ports_can_be_made_of_parameters(cfdp: Implementation, run_val
 
 
 def test_any_port_beside_named_ones_is_a_mistake(cfdp: Implementation) -> None:
-    with pytest.raises(ValidationError, match="either ports: any, or udp_ports and tcp_ports"):
+    with pytest.raises(ValidationError, match="either ports: any, or udp_ports, tcp_ports, sctp_ports"):
         SessionPorts.model_validate({"ports": "any", "udp_ports": [69]})
 
 

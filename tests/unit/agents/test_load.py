@@ -131,7 +131,7 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
             '["7000-6000"]',
             'expected a port from 1 to 65535, a range such as "6000-6999", the lower one first',
         ),
-        ('["{port}"]', '["{port}"], ports: any', "expected either ports: any, or udp_ports and tcp_ports"),
+        ('["{port}"]', '["{port}"], ports: any', "expected either ports: any, or udp_ports, tcp_ports, sctp_ports"),
         ('udp_ports: ["{port}"]', "ports: all", "session.ports: got 'all', expected one of any"),
         ('{udp_port: "{port}"}', "{line: '('}", "receiver.ready.line: got '(', expected a valid regular expression"),
         ('{udp_port: "{port}"}', "{}", "receiver.ready: got {}, expected exactly one of line, udp_port"),

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address
 from pathlib import Path
 
+from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
+from scapy.layers.sctp import SCTP, SCTPChunkData
 
 from owlt.captures.frames.session import Session
 from tests.conftest import require_command
@@ -25,6 +27,7 @@ SESSION = Session(
     receiver_address=RECEIVER,
     udp_ports=(5222,),
     tcp_ports=(5223,),
+    sctp_ports=(5224,),
     multicast_groups=(GROUP,),
 )
 SESSION_6 = Session(
@@ -32,6 +35,7 @@ SESSION_6 = Session(
     receiver_address=RECEIVER_6,
     udp_ports=(5222,),
     tcp_ports=(5223,),
+    sctp_ports=(5224,),
     multicast_groups=(GROUP_6,),
 )
 _EPHEMERAL_PORT = 40000
@@ -64,6 +68,13 @@ def tcp_frame(payload: bytes, source: str = SENDER, destination: str = RECEIVER,
     """A frame with a TCP segment, from an ephemeral port to 5223."""
     header = struct.pack("!HHIIBBHHH", _EPHEMERAL_PORT, 5223, sequence, 0, 5 << 4, 0x18, 8192, 0, 0)
     return _ipv4_frame(source, destination, _TCP, header + payload, checksum_at=16, identification=1)
+
+
+def sctp_frame(payload: bytes, source: str = SENDER, destination: str = RECEIVER, number: int = 1) -> bytes:
+    """A frame with a DATA chunk, whose TSN is `number`, from an ephemeral port to 5224."""
+    chunk = SCTPChunkData(tsn=number, data=payload, beginning=1, ending=1)
+    packet = IP(src=source, dst=destination, id=1, flags="DF") / SCTP(sport=_EPHEMERAL_PORT, dport=5224, tag=7) / chunk
+    return bytes(ethernet(source) / packet)
 
 
 def _ipv4_frame(

@@ -17,6 +17,7 @@ from scapy.layers.inet6 import (
     IPv6ExtHdrFragment,
 )
 from scapy.layers.l2 import ARP, Dot1Q, Ether
+from scapy.layers.sctp import SCTP
 from scapy.packet import Raw
 
 from owlt.captures.frames.columns import Columns, read_columns
@@ -46,7 +47,7 @@ from tests.unit.captures.making import (
 SLOW_HEADS = [bytes(ethernet())[:12] + bytes.fromhex(rest) for rest in ("81000005", "88a800058100", "86dd60", "86dd")]
 
 payloads = st.binary(max_size=200).map(Raw)
-segments = st.builds(UDP, sport=ports, dport=ports) | st.builds(TCP, sport=ports, dport=ports)
+segments = st.sampled_from([UDP, TCP, SCTP]).flatmap(lambda layer: st.builds(layer, sport=ports, dport=ports))
 packets = st.builds(
     lambda header, segment, payload: ethernet() / header / segment / payload, headers, segments, payloads
 )
@@ -62,7 +63,9 @@ def kind_of(path: Path, frame: bytes) -> Kind:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(packets, max_size=20))
-def test_the_columns_of_any_udp_and_tcp_packets_are_what_scapy_put_there(tmp_path: Path, made: list[Ether]) -> None:
+def test_the_columns_of_any_udp_tcp_and_sctp_packets_are_what_scapy_put_there(
+    tmp_path: Path, made: list[Ether]
+) -> None:
     columns = columns_of(tmp_path, [bytes(packet) for packet in made])
     for row, packet in enumerate(made):
         header, segment = packet[IP], packet[IP].payload
@@ -70,7 +73,7 @@ def test_the_columns_of_any_udp_and_tcp_packets_are_what_scapy_put_there(tmp_pat
         assert str(IPv4Address(int(columns.destination[row]))) == header.dst
         assert columns.identification[row] == header.id
         assert (columns.source_port[row], columns.destination_port[row]) == (segment.sport, segment.dport)
-        assert columns.kind[row] == (Kind.UDP if UDP in packet else Kind.TCP)
+        assert columns.kind[row] == Kind[segment.name]
         assert columns.wire_bytes[row] == len(packet)
 
 
@@ -91,6 +94,8 @@ def test_the_columns_of_any_udp_and_tcp_packets_are_what_scapy_put_there(tmp_pat
         (ethernet() / IPv6() / ICMPv6ND_RS(), Kind.IPV6),
         (ethernet() / IPv6(version=4) / UDP(), Kind.IPV6),
         (ethernet() / IPv6() / UDP(), Kind.UDP),
+        (ethernet() / IPv6() / SCTP(), Kind.SCTP),
+        (ethernet() / IP(proto=132) / Raw(bytes(3)), Kind.MALFORMED_IPV4),
         (ethernet() / IPv6() / IPv6ExtHdrFragment(m=1, nh=17) / UDP(), Kind.FRAGMENT),
         (ethernet() / IPv6() / IPv6ExtHdrFragment(nh=17) / UDP(), Kind.UDP),
         (ethernet() / Dot1Q(vlan=5) / IP() / TCP(), Kind.TCP),

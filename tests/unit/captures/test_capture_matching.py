@@ -28,6 +28,7 @@ from tests.unit.captures.making import (
     ethernet,
     flip,
     later,
+    sctp_frame,
     tcp_frame,
     timed,
     udp_frame,
@@ -69,7 +70,7 @@ def test_behind_a_clean_channel_every_packet_is_found_intact_with_its_delay(tmp_
     seed=st.integers(0, 2**32),
     loss=st.sampled_from([0, 0.01, 0.3]),
     corruption=st.sampled_from([0, 0.01, 0.3, 1]),
-    protocol=st.sampled_from(["udp", "tcp"]),
+    protocol=st.sampled_from(["udp", "tcp", "sctp"]),
     payload_bytes=st.sampled_from([4, 30, 1000]),
 )
 def test_every_lost_and_every_damaged_packet_is_named(
@@ -77,10 +78,12 @@ def test_every_lost_and_every_damaged_packet_is_named(
 ) -> None:
     chance = Random(seed)
     payloads = [n.to_bytes(4, "big") + chance.randbytes(payload_bytes - 4) for n in range(150)]
-    frames = [
-        udp_frame(payload) if protocol == "udp" else tcp_frame(payload, sequence=n * payload_bytes)
-        for n, payload in enumerate(payloads)
-    ]
+    of_protocol = {
+        "udp": lambda payload, _: udp_frame(payload),
+        "tcp": lambda payload, n: tcp_frame(payload, sequence=n * payload_bytes),
+        "sctp": lambda payload, n: sctp_frame(payload, number=n),
+    }
+    frames = [of_protocol[protocol](payload, n) for n, payload in enumerate(payloads)]
     sent = sorted(timed(frames) + ARPS)
     delivered, lost, flipped = corrupting_channel(timed(frames), seed, loss, corruption)
     delivery = matched(tmp_path, timed(frames), delivered)

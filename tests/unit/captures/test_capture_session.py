@@ -49,7 +49,7 @@ def test_a_packet_to_a_group_that_is_not_the_sessions_does_not_belong(tmp_path: 
     ("change", "text"),
     [
         ({"receiver_address": SENDER}, "are both 10.77.0.1, expected two hosts"),
-        ({"udp_ports": [], "tcp_ports": []}, "name the ports that the protocol uses"),
+        ({"udp_ports": [], "tcp_ports": []}, "name those that the protocol uses"),
         ({"udp_ports": [0]}, "greater than or equal to 1"),
         ({"multicast_groups": ["10.0.0.1"]}, "got 10.0.0.1, expected addresses in 224.0.0.0/4"),
         ({"receiver_address": RECEIVER_6}, "got IPv4 and IPv6, expected one"),

@@ -136,12 +136,12 @@ def test_nor_is_it_in_a_single_capture(tmp_path: Path) -> None:
 
 def test_flows_are_counted_by_addresses_and_ports(tmp_path: Path) -> None:
     flows = flows_of(captured(tmp_path, udp_frame(BULK), udp_frame(BULK), tcp_frame(REPLY), reply()))
-    counted = {(str(flow.source), flow.is_tcp, flow.destination_port): flow.frames for flow in flows}
-    assert counted == {(SENDER, False, 5222): 2, (SENDER, True, 5223): 1, (RECEIVER, False, 5222): 1}
+    counted = {(str(flow.source), flow.transport, flow.destination_port): flow.frames for flow in flows}
+    assert counted == {(SENDER, "udp", 5222): 2, (SENDER, "tcp", 5223): 1, (RECEIVER, "udp", 5222): 1}
 
 
 def test_a_capture_without_udp_and_tcp_has_no_transfer(tmp_path: Path) -> None:
-    with pytest.raises(NoTransfer, match="no readable UDP or TCP packets"):
+    with pytest.raises(NoTransfer, match="no readable UDP, TCP or SCTP packets"):
         propose_session([captured(tmp_path, bytes(60))])
 
 
@@ -175,7 +175,7 @@ def test_a_sender_that_is_known_sends_even_if_it_sends_less(tmp_path: Path) -> N
 
 def test_ports_that_are_known_choose_the_talk(tmp_path: Path) -> None:
     frames = [*[udp_frame(BULK)] * 5, udp_frame(BULK, source=OTHER, destination=RECEIVER, port=7000)]
-    session = propose_session([captured(tmp_path, *frames)], Known(udp_ports=(7000,)))
+    session = propose_session([captured(tmp_path, *frames)], Known(ports={"udp": (7000,)}))
     assert (str(session.sender_address), session.udp_ports) == (OTHER, (7000,))
 
 
@@ -183,7 +183,7 @@ def test_what_nobody_says_is_refused_with_what_there_is(tmp_path: Path) -> None:
     there = r"no packets on UDP 9; captured: UDP 5222 between 10\.77\.0\.1 and 10\.77\.0\.2 \(2 packets\)"
     columns = captured(tmp_path, *[udp_frame(BULK)] * 2)
     with pytest.raises(NoTransfer, match=there):
-        propose_session([columns, columns], Known(udp_ports=(9,)))
+        propose_session([columns, columns], Known(ports={"udp": (9,)}))
 
 
 def test_captures_without_a_frame_say_so(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_tshark_is_asked_for_the_range() -> None:
 def test_any_port_is_in_words_what_it_is() -> None:
     assert ANYWHERE.port_texts == ["any UDP port", "any TCP port"]
     assert RANGED.port_texts == ["UDP 5000", "UDP 6000-6999"]
-    assert port_text("UDP", 69) == "UDP 69"
+    assert port_text("sctp", 69) == "SCTP 69"
 
 
 def test_a_dissector_is_given_the_range_and_then_the_ports_that_are_named() -> None:
@@ -51,7 +51,7 @@ def test_a_dissector_is_given_the_range_and_then_the_ports_that_are_named() -> N
 
 
 def test_what_is_known_of_a_session_can_be_a_range() -> None:
-    flow = type("Flow", (), {"ports": {6500, 40_000}, "is_tcp": False})()
+    flow = type("Flow", (), {"ports": {6500, 40_000}, "transport": "udp"})()
 
-    assert Known(udp_ports=("6000-6999",)).has_ports(flow)
-    assert not Known(udp_ports=("7000-7999",)).has_ports(flow)
+    assert Known(ports={"udp": ("6000-6999",)}).has_ports(flow)
+    assert not Known(ports={"udp": ("7000-7999",)}).has_ports(flow)

@@ -70,7 +70,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         ([SENDER, "--at", "elsewhere"], "--at: got 'elsewhere', expected sender or receiver"),
         ([SENDER, RECEIVER, "--clocks", "three"], "--clocks: got 'three', expected one or two"),
         ([SENDER, RECEIVER, "--tables", "xls"], "--tables: got 'xls', expected csv or parquet"),
-        ([SENDER, RECEIVER, "--port", "1113"], "--port: got '1113', expected udp/PORT or tcp/PORT"),
+        ([SENDER, RECEIVER, "--port", "1113"], "--port: got '1113', expected udp/PORT, tcp/PORT or sctp/PORT"),
         ([SENDER, RECEIVER, "--port", "udp/0"], "--port: got 'udp/0'"),
         ([SENDER, RECEIVER, "--sender", "here"], "--sender: got 'here', expected an address such as"),
         (
