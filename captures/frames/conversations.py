@@ -115,8 +115,8 @@ def propose_session(captures: Sequence[Columns], known: Known = NOTHING_KNOWN) -
     can be damaged.
 
     Values in `known` are kept, and the others are inferred from the talks that match them. The session has all packets
-    of one transport between the two hosts, on the fewest ports that cover them, and their packets to multicast groups on
-    these ports. Raises NoTransfer.
+    of one transport between the two hosts, on the fewest ports that cover them, and their packets to multicast groups
+    on these ports. Raises NoTransfer.
     """
     flows = [flows_of(columns) for columns in captures]
     all_talks: Counter[tuple[Address, Address, Transport]] = Counter()

@@ -195,8 +195,8 @@ _ONES = 0xFFFF
 def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool]]:
     """For each part of the frame that has a checksum: where it is, and whether the checksum is right.
 
-    The parts are the IPv4 header and its payload, if that is a complete UDP datagram, TCP segment or SCTP packet. Where they begin
-    and end is read from the frame `like` it, which is undamaged.
+    The parts are the IPv4 header and its payload, if that is a complete UDP datagram, TCP segment or SCTP packet. Where
+    they begin and end is read from the frame `like` it, which is undamaged.
     """
     if int.from_bytes(like[12:14]) != IPV4_TYPE or len(like) < ETHERNET_BYTES + 20:
         return

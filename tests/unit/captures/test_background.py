@@ -53,7 +53,7 @@ ROUTER_ALERT = IPv6ExtHdrHopByHop(options=[RouterAlert()])
         (ethernet() / IPv6() / ROUTER_ALERT / ICMPv6MLReport2(), "MLD report"),
         (ethernet() / Dot1Q(vlan=5) / IPv6() / ICMPv6ND_RS(), "router solicitation"),
         (ethernet() / IPv6() / ICMPv6EchoRequest(), "ICMPv6 echo"),
-        (ethernet() / IPv6(nh=132) / Raw(bytes(8)), "SCTP"),
+        (ethernet() / IPv6(nh=132) / Raw(bytes(12)), "SCTP"),
         (ethernet() / IPv6(version=4), "other IPv6"),
         (Ether(dst="01:80:c2:00:00:0e", type=0x88CC) / Raw(bytes(40)), "LLDP"),
         (ethernet() / Dot1Q(vlan=5, type=0x88CC) / Raw(bytes(40)), "LLDP"),
