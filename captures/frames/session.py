@@ -169,9 +169,9 @@ def _numbers(columns: Columns, addresses: tuple[Address, ...]) -> list[int]:
 def summary_filter(session: Session, host: Host | None = None) -> str:
     """The tshark display filter that passes the session's packets, or those of them that the host sent.
 
-    The layers before the transport are named, so that headers quoted by ICMP or carried in tunnels do not count; `#1` is
-    the outermost layer of its kind (Wireshark has it since version 4.0). Fragments are named, so that tshark's setting
-    for reassembly makes no difference.
+    The layers before the transport are named, so that headers quoted by ICMP or carried in tunnels do not count; `#1`
+    is the outermost layer of its kind (Wireshark has it since version 4.0). Fragments are named, so that tshark's
+    setting for reassembly makes no difference.
     """
     senders: tuple[Host, ...] = (host,) if host else HOSTS
     name = "ip" if session.network == 4 else "ipv6"

@@ -293,7 +293,7 @@ def _suspicions(records: list[RunRecord]) -> list[Finding]:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to write under `session` for packets of one kind, "udp" or "tcp"."""
+    """What to write under `session` for packets of one transport."""
 
     kind: str
     fixed: tuple[int, ...] = ()
