@@ -217,8 +217,8 @@ def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool
 
 
 def completed(frame: bytes, wire_bytes: int, link_type: int) -> bytes:
-    """The frame with the checksum of UDP, TCP or SCTP that a card fills in; unchanged if the checksum is correct already,
-    or if the frame is cut or of another kind."""
+    """The frame with the checksum of UDP, TCP or SCTP that a card fills in; unchanged if the checksum is correct
+    already, or if the frame is cut or of another kind."""
     packet = find_packet(frame, wire_bytes, link_type)
     if not isinstance(packet, LocatedPacket) or packet.is_fragment or packet.end > len(frame):
         return frame

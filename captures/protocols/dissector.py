@@ -27,8 +27,8 @@ class Dissector:
 
     Known are `-d udp.port==PORT,NAME` and `-d tcp.port==PORT,NAME`, `--enable-heuristic NAME`, and `-o`. NAME is
     tshark's name of a protocol, or `saratoga`, which tshark does not have. `tcp.port==PORT,data` says that the bytes of
-    a connection are those of the file; tshark needs no option for SCTP. A port of the session that no option names has the protocol of the others, if
-    that is one.
+    a connection are those of the file. Over SCTP nothing is dissected. A port of the session that no option names has
+    the protocol of the others, if that is one.
     """
 
     ports: Mapping[tuple[Transport, int], str]
