@@ -28,7 +28,7 @@ from owlt.agents.contract.placeholders import (
     render,
 )
 from owlt.agents.contract.requirements import Binary, Need
-from owlt.agents.contract.session_ports import KINDS, SessionPorts
+from owlt.agents.contract.session_ports import PORT_KEYS, SessionPorts
 from owlt.agents.contract.side import Command, Pattern, RunPath, Side, Text, Value, refuse_boolean, unknown_names
 from owlt.inputs.mistake import Invalid, Key, Mistake, Place, did_you_mean, got, not_one_of, unexpected
 from owlt.inputs.reader import NotYaml, read_yaml
@@ -88,7 +88,7 @@ def _check_name(name: str) -> str:
 Name = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pattern": _NAME})]
 
 ROLES: tuple[Role, Role] = ("sender", "receiver")
-_LISTS = (*KINDS, "multicast_groups")
+_LISTS = (*PORT_KEYS, "multicast_groups")
 """Keys of a session that may hold placeholders."""
 
 Capability = Literal["IPC_LOCK", "NET_ADMIN", "SYS_NICE"]

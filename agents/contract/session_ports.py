@@ -10,7 +10,7 @@ from owlt.agents.contract.side import PortsText, Text, Value
 from owlt.inputs.mistake import unexpected
 
 EVERY_PORT = "1-65535"
-KINDS = ("udp_ports", "tcp_ports", "sctp_ports")
+PORT_KEYS = ("udp_ports", "tcp_ports", "sctp_ports")
 
 
 class SessionPorts(Value):
@@ -39,19 +39,19 @@ class SessionPorts(Value):
 
     @model_validator(mode="after")
     def _check_one_way_of_naming_ports(self) -> Self:
-        if self.ports is not None and any(getattr(self, kind) for kind in KINDS):
-            raise unexpected(f"either ports: any, or {', '.join(KINDS)}", fix="remove one of them")
+        if self.ports is not None and any(getattr(self, kind) for kind in PORT_KEYS):
+            raise unexpected(f"either ports: any, or {', '.join(PORT_KEYS)}", fix="remove one of them")
         return self
 
     @property
     def in_captures(self) -> dict[str, list[int | str]]:
         """The fields of `captures.frames.session.Session`; any port becomes the range of all ports."""
         every: list[int | str] = [EVERY_PORT] if self.ports is not None else []
-        ports = {kind: every or list(getattr(self, kind)) for kind in KINDS}
+        ports = {kind: every or list(getattr(self, kind)) for kind in PORT_KEYS}
         return {**ports, "multicast_groups": list(self.multicast_groups)}
 
     def joined(self, other: SessionPorts) -> SessionPorts:
         """The packets of either."""
-        kinds = ("multicast_groups",) if self.ports or other.ports else (*KINDS, "multicast_groups")
+        kinds = ("multicast_groups",) if self.ports or other.ports else (*PORT_KEYS, "multicast_groups")
         lists = {kind: list(dict.fromkeys([*getattr(self, kind), *getattr(other, kind)])) for kind in kinds}
         return SessionPorts.model_validate({"ports": self.ports or other.ports, **lists})

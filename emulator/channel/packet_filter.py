@@ -74,7 +74,7 @@ def expression_of(packet: str) -> str:
 
 
 def over_both_versions(expression: str) -> str:
-    """The expression for IPv4 or IPv6: indices into UDP, TCP and SCTP are also those into the payload of an IPv6 header.
+    """The expression for IPv4 or IPv6: indices into UDP, TCP and SCTP are those into the payload of an IPv6 header.
 
     pcap-filter(7) has no such index for IPv6; "udp[8:2]" is "ip6[40+8:2]" where the next header is UDP.
     """
