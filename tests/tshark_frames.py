@@ -43,6 +43,8 @@ _FIELDS = {
     "udp_source": "udp.srcport",
     "udp_destination": "udp.dstport",
     "udp_length": "udp.length",
+    "sctp_source": "sctp.srcport",
+    "sctp_destination": "sctp.dstport",
     "tcp_source": "tcp.srcport",
     "tcp_destination": "tcp.dstport",
     "sequence": "tcp.seq_raw",
@@ -62,7 +64,8 @@ _LINK = {"eth", "ethertype", "vlan", "ieee8021ad", "raw", "sll"}
 _LINK_BYTES = {"eth": 14, "vlan": 4, "ieee8021ad": 4, "sll": 16}
 _COOKED_2 = "210"
 """Wireshark's number of Linux cooked, version 2, whose header is longer."""
-_IPV6_BYTES, _UDP_BYTES, _TCP_BYTES = 40, 8, 20
+_IPV6_BYTES, _UDP_BYTES, _TCP_BYTES, _SCTP_BYTES = 40, 8, 20, 12
+_TRANSPORTS = ("udp", "tcp", "sctp")
 _CUSTOM_BLOCK = "data"
 """A pcapng's custom block, which tshark numbers as a frame; it has no link's header."""
 
@@ -176,7 +179,7 @@ def _frame(told: dict[str, str]) -> Frame:
         network == 6 and (told["more6"] == "1" or _number(told["offset6"]) > 0)
     )
     transport = carried[0] if network and carried and not is_fragment else ""
-    udp, tcp = transport == "udp", transport == "tcp"
+    tcp = transport == "tcp"
     is_bogus = tcp and bool(told["tcp_header"]) and _number(told["tcp_header"]) < _TCP_BYTES
     extensions = [layer for layer in layers if layer.startswith("ipv6.")]
     is_cut_in_extensions = bool(extensions) and not carried and told["captured"] != told["wire"]
@@ -194,9 +197,9 @@ def _frame(told: dict[str, str]) -> Frame:
         else _number({0: "", 4: told["protocol4"], 6: told[["ipv6", *extensions][-1]]}[network]),
         identification=_number(told["identification"]) if network == 4 else 0,
         is_fragment=is_fragment,
-        source_port=_number(told["udp_source"] if udp else told["tcp_source"] if tcp else ""),
-        destination_port=_number(told["udp_destination"] if udp else told["tcp_destination"] if tcp else ""),
-        payload_bytes=None if is_bogus else _payload(told, layers, udp, tcp),
+        source_port=_number(told[f"{transport}_source"] if transport in _TRANSPORTS else ""),
+        destination_port=_number(told[f"{transport}_destination"] if transport in _TRANSPORTS else ""),
+        payload_bytes=None if is_bogus else _payload(told, layers, transport),
         sequence=_of_tcp(told["sequence"], tcp),
         acknowledgment=_of_tcp(told["acknowledgment"], tcp),
         tcp_flags=_of_tcp(told["flags"], tcp),
@@ -215,15 +218,18 @@ def _link_bytes(told: dict[str, str]) -> int:
     return in_layers + 4 * (told["encapsulation"] == _COOKED_2)
 
 
-def _payload(told: dict[str, str], layers: list[str], udp: bool, tcp: bool) -> int:
-    if not (told["udp_length"] if udp else told["tcp_payload"] if tcp else ""):
+def _payload(told: dict[str, str], layers: list[str], transport: str) -> int:
+    told_by = {"udp": "udp_length", "tcp": "tcp_payload", "sctp": "sctp_source"}
+    if transport not in told_by or not told[told_by[transport]]:
         return 0
     header = _number(told["header4"]) if layers[0] == "ip" else _IPV6_BYTES
     in_frame = _number(told["wire"]) - _link_bytes(told) - header
     in_packet = _number(told["length4"]) - header if layers[0] == "ip" else _number(told["length6"])
     room = min(in_frame, in_packet) if in_packet > 0 else in_frame
-    if udp:
+    if transport == "udp":
         return max(min(_number(told["udp_length"]), room) - _UDP_BYTES, 0)
+    if transport == "sctp":
+        return max(room - _SCTP_BYTES, 0)
     return max(min(_number(told["tcp_payload"]), room - _number(told["tcp_header"])), 0)
 
 

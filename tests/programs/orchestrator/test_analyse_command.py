@@ -100,6 +100,7 @@ def test_options_stand_above_what_the_packets_propose(tmp_path: Path) -> None:
         "receiver_address": "10.77.0.1",
         "udp_ports": [9],
         "tcp_ports": [5223],
+        "sctp_ports": [],
         "multicast_groups": [],
     }
 
