@@ -12,6 +12,7 @@ import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Ether
+from scapy.layers.sctp import SCTP
 from scapy.packet import Packet, Raw
 
 from owlt.emulator.channel.packet_filter import compiled, named_classes, passes
@@ -46,6 +47,8 @@ def packets() -> Iterator[bytes]:
         IPv6(src="fd00::1", dst="fd00::2") / UDP(sport=1, dport=2),
         IP(src="10.0.0.1", dst="10.0.0.2") / TCP(dport=9, flags="SA"),
         IPv6(src="fd00::1", dst="fd00::2") / TCP(dport=9, flags="A"),
+        IP(src="10.0.0.1", dst="10.0.0.2") / SCTP(sport=1, dport=2),
+        IPv6(src="fd00::1", dst="fd00::2") / SCTP(sport=1, dport=2),
         ARP(hwsrc="02:00:00:00:00:01", psrc="10.0.0.1", pdst="10.0.0.2"),
     ]
     for number in range(600):
