@@ -211,6 +211,13 @@ class Implementation(Value):
             "default: it does"
         ),
     ] = None
+    deterministic: Annotated[
+        bool,
+        Field(
+            description="whether neither side draws random numbers; repetitions on the exact clock then share the "
+            "start of their programs, which saves a third of their time or more; default: false"
+        ),
+    ] = False
     dissector: Annotated[
         list[Text],
         Field(
@@ -246,6 +253,7 @@ class Implementation(Value):
             raise Invalid(Mistake(problem, fix="rename one", where=Place(key=("parameters", shared[0]))))
         mistakes = list(self._wrong_placeholders()) or list(self._idle_parameters())
         mistakes = mistakes or [*self._wrong_choices(), *self._wrong_terms(), *self._wrong_limits()]
+        mistakes += self._drawn()
         if self.session_number and self.session_number.parameter not in self.parameters:
             where = Place(key=("session_number", "parameter"))
             mistakes.append(not_one_of(self.session_number.parameter, self.parameters).at(where))
@@ -262,6 +270,12 @@ class Implementation(Value):
                     yield Mistake("cannot stand between braces", "a name such as segment_bytes", where=where)
                 elif name in RUN_PLACEHOLDERS:
                     yield Mistake(f"{{{name}}} is a placeholder of every run", fix="choose another name", where=where)
+
+    def _drawn(self) -> Iterator[Mistake]:
+        """A mistake if it is called deterministic and a side gets the seed of the run."""
+        if self.deterministic and any("seed" in self.used_by(role) for role in ROLES):
+            problem = "is true, but a side gets {seed}, which differs from repetition to repetition"
+            yield Mistake(problem, fix="remove one of them", where=Place(key=("deterministic",)))
 
     def _wrong_terms(self) -> Iterator[Mistake]:
         """A mistake for each term under `pairing` with a parameter that does not exist."""

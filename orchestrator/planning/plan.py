@@ -4,18 +4,20 @@ A plan is a pure function of the sweep and its implementations, so the same swee
 that is what makes resuming a look-up and a repeated sweep comparable run by run.
 
 Runs are performed repetition by repetition, shuffled within each: a sweep that ends early has almost the same number of
-runs of each permutation. The place of a run among the others is drawn from its name, so runs that are added to a sweep
-do not move those that were there. Only one run of each implementation comes first, the one that ends soonest, so that
-what the build or its parameters cannot do is found at once.
+runs of each permutation. Repetitions that share the start of their programs follow each other, SHARING at a time, after
+the first one of every cell. The place of a run among the others is drawn from its name, so runs that are added to a
+sweep do not move those that were there. Only one run of each implementation comes first, the one that ends soonest, so
+that what the build or its parameters cannot do is found at once.
 
 `owlt.results.plan` has the model of a plan; writing it belongs to `planning.stored_plan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
@@ -59,19 +61,40 @@ class RunPlace(NamedTuple):
     is_baseline: bool = False
 
 
-def run_order(permutations: Sequence[Permutation], repetitions: int, seed: int) -> list[RunPlace]:
-    """Every permutation with every repetition number (from 1)."""
+SHARING = 5
+"""The number of repetitions that share the start of their programs, and follow each other for this."""
+
+
+def first_sharing(repetition: int) -> int:
+    """The first of the repetitions that may share their start with this one (`run.branching`). The first repetition
+    shares it with none, so that every cell soon has a run."""
+    return repetition - (repetition - 2) % SHARING if repetition > 1 else 1
+
+
+def run_order(
+    permutations: Sequence[Permutation], repetitions: int, seed: int, sharing: Collection[str] = ()
+) -> list[RunPlace]:
+    """Every permutation with every repetition number (from 1); `sharing` are the implementations whose repetitions may
+    share their start."""
     runs = [
         RunPlace(permutation, repetition) for permutation in permutations for repetition in range(1, repetitions + 1)
     ]
     first = set(first_permutations(permutations))
-    return sorted(
-        runs,
-        key=lambda run: (
-            *(run.repetition, run.repetition > 1 or run.permutation not in first),
-            *(order_seed(seed, run.permutation.slug, run.repetition), run.permutation.slug),
-        ),
-    )
+
+    def place(run: RunPlace) -> tuple[int, bool, int, str, int]:
+        shares = run.permutation.implementation in sharing
+        turn = first_sharing(run.repetition) if shares else run.repetition
+        drawn = order_seed(seed, run.permutation.slug, turn)
+        return turn, turn > 1 or run.permutation not in first, drawn, run.permutation.slug, run.repetition
+
+    return sorted(runs, key=place)
+
+
+def _deterministic(sweep: Sweep, implementations: Mapping[str, Implementation]) -> set[str]:
+    """The names of the implementations whose repetitions may share their start."""
+    if sweep.clock != "exact":
+        return set()
+    return {name for name, each in implementations.items() if each.deterministic}
 
 
 def first_permutations(permutations: Iterable[Permutation]) -> list[Permutation]:
@@ -146,13 +169,14 @@ def plan_sweep(
     for point in points:
         _require_mtu(point, keyed[_conditions(point)][1])
     runs = []
-    places = run_order(points, sweep.most_repetitions, sweep.seed)
+    sharing = _deterministic(sweep, implementations)
+    places = run_order(points, sweep.most_repetitions, sweep.seed, sharing)
     if sweep.baseline and (baseline := baseline_of(sweep, points)):
         places = list(with_baseline(places, baseline, sweep.baseline["every"]))
     for order, place in enumerate(places, start=1):
         runs.append(_run(sweep, order, place, *keyed[_conditions(place.permutation)]))
     channels = {key: channel.model_copy(update={"faults": ()}) for key, channel in keyed.values()}
-    batches = _batches(sweep, runs)
+    batches = _batches(sweep, runs, sharing)
     return Plan(
         sweep=sweep.model_copy(update={"channel": list(profiles)}) if sweep.channel else sweep,
         implementations={name: each.planned for name, each in implementations.items()},
@@ -230,7 +254,8 @@ def with_repetitions(plan: Plan, repetitions: int) -> Plan:
         raise SweepMistake(Mistake(got(repetitions), expected, where=where))
     sweep = sweep.model_copy(update={"repetitions": repetitions})
     examples = {run.permutation: run for run in plan.runs}
-    places = run_order(list(examples), repetitions, sweep.seed)
+    sharing = _deterministic(sweep, plan.implementations)
+    places = run_order(list(examples), repetitions, sweep.seed, sharing)
     if sweep.baseline and (baseline := baseline_of(sweep, list(examples))):
         places = list(with_baseline(places, baseline, sweep.baseline["every"]))
     channels = {run.channel_key: plan.channels[run.channel_key] for run in plan.runs}
@@ -239,15 +264,25 @@ def with_repetitions(plan: Plan, repetitions: int) -> Plan:
         for order, place in enumerate(places, start=1)
         for example in [examples[place.permutation]]
     ]
-    batches = _batches(sweep, runs)
+    batches = _batches(sweep, runs, sharing)
     certifications = _certifications(sweep, channels, first_index=len(batches)) if sweep.certify else []
     return plan.model_copy(update={"sweep": sweep, "batches": batches, "certifications": certifications, "history": []})
 
 
-def _batches(sweep: Sweep, runs: list[Run]) -> list[Batch]:
-    """The runs in batches; on the exact clock each alone, so that it is a function of its own seed."""
+def _batches(sweep: Sweep, runs: list[Run], sharing: Collection[str]) -> list[Batch]:
+    """The runs in batches; on the exact clock those that may share their start, and each other one alone. Each has a
+    guest of its own there, so that it is a function of its own seed; for a deterministic implementation only the
+    channel depends on that, and all repetitions have the same guest."""
     if sweep.clock == "exact":
-        return [Batch(index=index, seed=run.seed, runs=[run]) for index, run in enumerate(runs)]
+
+        def guest_of(run: Run) -> tuple[int, int]:
+            """The seed of the run's guest, and the first of the repetitions that may share its start."""
+            if run.permutation.implementation not in sharing or run.is_baseline:
+                return run.seed, run.repetition
+            return guest_seed(sweep.seed, run.permutation.slug), first_sharing(run.repetition)
+
+        parts = [(seed, list(part)) for (seed, _), part in groupby(runs, key=guest_of)]
+        return [Batch(index=index, seed=seed, runs=part) for index, (seed, part) in enumerate(parts)]
     size = sweep.runs_per_guest
     return [
         Batch(index=index, seed=guest_seed(sweep.seed, index), runs=runs[start : start + size])

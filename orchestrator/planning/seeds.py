@@ -16,9 +16,9 @@ def order_seed(sweep_seed: int, slug: str, repetition: int) -> int:
     return _derived_seed(sweep_seed, "order", slug, repetition)
 
 
-def guest_seed(sweep_seed: int, batch_index: int) -> int:
-    """The seed that the guest of a batch of runs is booted with."""
-    return _derived_seed(sweep_seed, "guest", batch_index)
+def guest_seed(sweep_seed: int, batch: int | str) -> int:
+    """The seed of the guest of a batch of runs, by its index, or of all repetitions of a permutation, by its slug."""
+    return _derived_seed(sweep_seed, "guest", batch)
 
 
 def certification_seed(sweep_seed: int, channel_key: str) -> int:

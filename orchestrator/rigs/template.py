@@ -16,9 +16,9 @@ import struct
 import subprocess
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +27,7 @@ from owlt.orchestrator.rigs.guest import Boot, init_script, start
 
 TEMPLATE_FILE = "/proc/template"
 """In a guest: a write to it makes the guest a template, and returns in each copy."""
+FREE_READS_FILE = Path("/proc/free_reads")
 PREPARATION_S = 300.0
 """The time in which a guest must have become a template."""
 COPYING_S = 60.0
@@ -43,6 +44,19 @@ def become_template() -> None:
     Raises OSError if the kernel cannot be copied.
     """
     Path(TEMPLATE_FILE).write_text("1")
+
+
+@contextmanager
+def free_reads() -> Iterator[None]:
+    """Within this context reading the clock takes no virtual time. What waits for the clock then waits until its end.
+
+    Raises OSError if the kernel cannot do this.
+    """
+    FREE_READS_FILE.write_text("1")
+    try:
+        yield
+    finally:
+        FREE_READS_FILE.write_text("0")
 
 
 class Copy:

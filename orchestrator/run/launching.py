@@ -272,7 +272,7 @@ class SharedBeginnings:
     earlier plans. Not safe for use by several threads at once."""
 
     def __init__(self, plan: Plan, templates: Templates) -> None:
-        self._sweep = plan.sweep
+        self._plan = plan
         settings = _launch_settings(plan.sweep)
         self._settings = {
             name: digest_of_values([settings, each.model_dump(mode="json")])
@@ -299,7 +299,7 @@ class SharedBeginnings:
         try:
             if name not in beginnings:
                 beginnings[name] = None
-                first = batch.model_copy(update={"runs": [beginning_of(run, self._sweep)]})
+                first = batch.model_copy(update={"runs": [self._beginning_of(run)]})
                 beginnings[name] = self._templates.beginning(first, memory_mb, cpu, partial(write, first))
             shared = beginnings[name]
             return None if shared is None else shared.copy(batch.seed, cpu, directory)
@@ -308,8 +308,14 @@ class SharedBeginnings:
 
     def _name(self, run: Run) -> str:
         """What the beginning depends on; "" if the run has to be performed from its start."""
-        beginning = beginning_of(run, self._sweep)
+        beginning = self._beginning_of(run)
         return beginning.model_dump_json() + self._settings[run.permutation.implementation] if beginning else ""
+
+    def _beginning_of(self, run: Run) -> Run | None:
+        """The steps of a timeline have seeds too, and without a rate the first packet does not wait in the queue."""
+        is_simple = self._plan.channels[run.channel_key].timeline is None and run.slowest_rate_bps is not None
+        is_deterministic = is_simple and self._plan.implementations[run.permutation.implementation].deterministic
+        return beginning_of(run, self._plan.sweep, is_deterministic)
 
 
 def _launch_settings(sweep: Sweep) -> dict[str, Any]:

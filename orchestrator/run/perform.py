@@ -167,7 +167,7 @@ def _phases(in_progress: _RunInProgress, observe: Observe, life: HostLife | None
             launch(staged, rig, directory, sides, undo, None if life is None else life.living)
             observe("transfer")
             if branching is not None:
-                interventions = branching.interventions(rig, result)
+                interventions = branching.interventions(result)
             wait_for_end(run, implementation, instruments.watch, sides, interventions)
         finally:
             result.ended_at_ns = time.time_ns()

@@ -229,7 +229,7 @@ def _perform_branches(task: Task, setting: Setting, directory: Path) -> None:
         report(PhaseStarted(run_id=branching.run.run_id, phase=phase))
 
     (run,) = task.runs
-    branching = Branching(run, own_run)
+    branching = Branching(run, setting, own_run)
     shared = Path(BEGINNING_DIRECTORY)
     setting.rig.channel.lease(f"owlt, sweep {task.sweep.name}", BESIDE_THE_SESSION_S)
     setting.rig.channel.renew(lease_s(run, task))

@@ -277,7 +277,7 @@ class Supervisor:
             with self._deadline.timed(batch):
                 left = self._certify(batch, allocation, slot)
                 self._perform_runs(batch, allocation, slot)
-            if left or self._context.scheduler.next_part(batch):
+            if left or self._next_part(batch):
                 allocation.put_back(batch.model_copy(update={"certify": left}))
 
     def _certify(self, batch: Batch, allocation: Allocation, slot: int) -> list[str]:
@@ -293,12 +293,15 @@ class Supervisor:
         A machine certifies each channel before its first run on it.
         """
         batch = batch.model_copy(update={"certify": []})
-        while self._may_launch(allocation, slot) and (part := self._context.scheduler.next_part(batch)):
+        while self._may_launch(allocation, slot) and (part := self._next_part(batch)):
             if runs := self._context.publisher.publish_quarantined(part.runs, batch.index):
                 part = part.model_copy(update={"runs": runs})
                 missing = self._uncertified_on(allocation.places.machines().get(slot, ""), part)
                 if not missing or not self._certify(missing, allocation, slot):
                     self._launch_worker(part, allocation, slot)
+
+    def _next_part(self, batch: Batch) -> Batch | None:
+        return self._context.scheduler.next_part(batch, self._context.plan.sweep.clock)
 
     def _uncertified_on(self, machine: str, batch: Batch) -> Batch | None:
         """The certification of the channels of a batch that another machine has no certificate of; None: no channel."""

@@ -65,7 +65,8 @@ class Run(BaseModel):
 
 
 class Batch(BaseModel):
-    """The work of one worker, in this order; on a virtual rig, in one guest booted with this seed.
+    """The work of one worker, in this order; on a virtual rig, in one guest booted with this seed. On the exact clock
+    each run has a guest of its own with this seed.
 
     `certify` has the keys of channels to be certified; a batch has these or runs.
     """
@@ -114,7 +115,7 @@ class PlanFile(BaseModel, Generic[Channel]):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: Literal[16] = 16
+    schema_version: Literal[17] = 17
     sweep: Sweep
     implementations: dict[str, Implementation]
     """The implementations by name, in the order of the sweep; a variant for each value of a parameter that it

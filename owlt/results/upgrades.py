@@ -226,6 +226,7 @@ PLAN_STEPS: Steps = {
     13: _new_keys,  # waits that are skipped
     14: _new_keys,  # commands that the sides get
     15: _new_keys,  # SCTP ports of a session
+    16: _new_keys,  # deterministic implementations
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

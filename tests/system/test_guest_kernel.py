@@ -89,7 +89,7 @@ KILLS = 12
 """Without the check of the parent, 3 of 4 guests that were killed at such a moment left a process for ever."""
 
 
-def test_a_program_that_a_guest_is_starting_when_it_is_killed_ends_with_it(tmp_path: Path, guest_kernel: Kernel) -> None:
+def test_a_program_that_a_guest_is_starting_when_it_is_killed_ends_too(tmp_path: Path, guest_kernel: Kernel) -> None:
     become_reaper()
     before = {process.pid for process in started()}
     for number in range(KILLS):
