@@ -21,7 +21,7 @@ from owlt.reports.answer.sentences import (
 from owlt.reports.answer.verdicts import Standing, Summary, Verdict, summaries_of, verdicts
 from owlt.reports.comparison.cells import Cell, Criterion, criteria_of, implementations_in, misleading_goodput
 from owlt.reports.comparison.choice import DEFAULT_RULE, Rule
-from owlt.reports.units import listed
+from owlt.reports.units import all_of, listed
 
 LEAST_P = 0.001
 """A smaller probability is written as "p < 0.001"."""
@@ -74,7 +74,7 @@ def certainty(lines: Sequence[Line]) -> str:
         return ""
     counts = Counter(line.sureness for line in lines)
     if len(counts) == 1:
-        return f"{lines[0].sureness.capitalize()} in all {len(lines)} cells."
+        return f"{lines[0].sureness.capitalize()} in {all_of(len(lines), 'cells')}."
     degrees = [(degree, counts[degree]) for degree in get_args(Sureness) if counts[degree]]
     (first, number), *rest = degrees
     parts = [f"{first} in {number} of {len(lines)} cells", *(f"{degree} in {count}" for degree, count in rest)]

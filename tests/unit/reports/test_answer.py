@@ -209,7 +209,7 @@ def test_if_all_are_equivalent_everywhere_no_name_is_preferred() -> None:
     answer = by_goodput(cell({"ltp": FAST, "norm": FAST}), cell({"ltp": FAST, "norm": FAST}, delay_ms=25))
 
     assert answer.headline.text == (
-        "Take any of them: each has the highest goodput, or one within 1 % of it, in all 2 cells."
+        "Take any of them: each has the highest goodput, or one within 1 % of it, in both cells."
     )
 
 
@@ -550,7 +550,7 @@ def test_the_page_of_a_single_implementation_has_box_plots_and_no_answer(tmp_pat
 def test_the_command_prints_the_headline_and_the_regions(results: Path) -> None:
     printed = CliRunner().invoke(app, ["answer", str(results)]).stdout
 
-    assert printed.startswith("Undecided in all 2 cells: ")
+    assert printed.startswith("Undecided in both cells: ")
     assert "may be taken in" in printed
 
 
@@ -578,7 +578,7 @@ def test_the_headline_names_those_that_tie_in_some_cells_and_how_far_the_others_
         cell({"ltp": NARROW, "norm": scaled(NARROW, 0.6), "cfdp": NARROW[:0]}, 1250),
     ]
 
-    assert by_goodput(*cells[:2]).headline.text.endswith("in all 2 cells. cfdp is 50 % slower.")
+    assert by_goodput(*cells[:2]).headline.text.endswith("in both cells. cfdp is 50 % slower.")
     assert by_goodput(*cells[:2], cell(tie | {"norm": scaled(NARROW, 0.6)}, 1250)).headline.others.startswith(
         "As good: norm in 2 of the 3 cells."
     )
