@@ -203,7 +203,8 @@ def test_each_implementation_has_one_column_for_each_metric_in_the_table_of_medi
 
 
 def test_few_runs_are_cautioned_about(page: Page) -> None:
-    assert "Each box has at most 3 runs" in page.text
+    assert "Each box has at most 3 runs, too few" in page.text
+    assert page.text.count("Few runs") == 1
 
 
 def test_many_runs_are_not(tmp_path: Path) -> None:
