@@ -66,7 +66,20 @@ def headline(criterion: Criterion, summaries: Sequence[Summary], regions: Sequen
         for each in failures
         if each.name in named_first and each.undelivered
     ]
+    nothing = [
+        each.name
+        for each in failures
+        if each.undelivered and each.undelivered.count == each.undelivered.n and each.name not in named_first
+    ]
+    if nothing:
+        others.append(f"{_some(nothing)} delivered no file.")
     return Headline(" ".join(sentences), " ".join(others))
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of these names, with the number of the rest."""
+    more = len(names) - MOST_NAMED
+    return listed([*names[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
 
 
 def _all_delivered(regions: Sequence[Region]) -> bool:
@@ -167,6 +180,8 @@ def _undecided(choices: Sequence[_Named], criterion: Criterion, cells: int, is_a
     if not is_all:
         return f"Undecided in {_cells(number)}{_place(choices)}: {either(names)}."
     where = "" if cells == 1 else f" in {all_of(number, 'cells')}" if number == cells else f" in {_cells(number)}"
+    if len(names) == 1:
+        return f"Undecided{where}: {names[0]} has the {criterion.best} so far."
     (first, *_) = choices
     best = first.verdicts[0].best if cells == 1 else first.names[0]
     standing = first.verdicts[0].standing(best) if best else None

@@ -187,6 +187,29 @@ def test_too_few_runs_recommend_nothing_and_name_all_that_are_not_excluded() -> 
     assert answer.headline.text == "Undecided: ltp, norm or cfdp may have the highest goodput; ltp has it so far."
 
 
+@pytest.mark.parametrize(
+    ("delivering", "choice"),
+    [
+        (["ltp", "norm"], "Undecided: ltp or norm may have the highest goodput; ltp has it so far."),
+        (["ltp"], "Undecided: ltp has the highest goodput so far."),
+    ],
+)
+def test_one_that_delivered_nothing_is_no_candidate_even_if_there_are_few_runs(
+    delivering: list[str], choice: str
+) -> None:
+    answer = by_goodput(cell({name: FAST[:2] for name in delivering} | {"mine": [None, None]}))
+    (line,) = answer.lines
+
+    assert (answer.headline.choice, answer.headline.others) == (choice, "mine delivered no file.")
+    assert (list(line.names), line.why) == (
+        delivering,
+        f"mine delivered nothing; 2 runs of each; at least {line.verdict.least_repetitions} are needed",
+    )
+    assert [(each.name, each.difference) for each in line.others] == [("mine", "0 of 2 delivered")]
+    assert answer.regions[0].sentences[-1] == "mine delivered none of 2 files."
+    assert "%" not in "".join(answer.regions[0].sentences[1:])
+
+
 def test_an_undecided_answer_says_how_far_its_best_may_be_behind() -> None:
     noisy = [1.0, 1.6, 1.2, 1.5, 0.9, 1.45, 1.1, 1.3, 1.4, 0.8]
 
