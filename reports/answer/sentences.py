@@ -113,8 +113,8 @@ def _recommended_first(first: _Named, criterion: Criterion, cells: int, implemen
     who = (
         "any of them: each has" if is_any else f"{either(first.names)}: {'each' if len(first.names) > 1 else 'it'} has"
     )
-    where = f"in {all_of(cells, 'cells')}" if first.cells == cells else f"in {first.cells} of {cells} cells{_place([first])}"
-    return f"Take {who} {_best_or_close(criterion, margin)}, {'here' if cells == 1 else where}."
+    where = all_of(cells, "cells") if first.cells == cells else f"{first.cells} of {cells} cells{_place([first])}"
+    return f"Take {who} {_best_or_close(criterion, margin)}, {'here' if cells == 1 else f'in {where}'}."
 
 
 def _others(first: _Named, criterion: Criterion, is_everywhere: bool) -> list[str]:
