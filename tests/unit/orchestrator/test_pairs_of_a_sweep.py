@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.plan import Plan, advertised_values
-from owlt.orchestrator.profiles.catalogue import find_implementation, resolve
+from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation, resolve
 
 SWEEP = {"name": "small", "seed": 7, "file_size": "1 MB", "rate": "10 Mbit/s", "delay": "25 ms", "packet_error_rate": 0}
 CFDP = ["cfdp", "cfdp-librecube"]
@@ -216,6 +218,18 @@ def test_a_file_of_five_lines_pairs_a_program_of_the_users(tmp_path: Path) -> No
     assert pair.of("receiver").parameters["receiver_port"] == 1
     assert pair.of("receiver").parameters["checksum"] == "modular"
     assert pair.of("receiver").parameters["nak"] == "immediate"
+
+
+def test_a_pair_is_shown_with_the_profiles_of_its_sides_and_without_what_only_a_side_has(tmp_path: Path) -> None:
+    mine = written(tmp_path, MINE, "mine")
+    pair = written(tmp_path, "name: mine-to-cfdp\nsender: {from: mine.yaml}\nreceiver: {from: cfdp}\n")
+    shown = CliRunner().invoke(app, ["implementations", "show", str(pair)]).stdout
+    rows = dict(line.strip().partition(" ")[::2] for line in shown.splitlines())
+    receiver = PROFILES / "implementations" / "cfdp.yaml"
+
+    assert rows["sender"].strip() == f"mine: {find_implementation(str(mine)).title}, {mine}"
+    assert rows["receiver"].strip() == f"cfdp: CFDP (cfdp-py), {receiver}"
+    assert rows.keys().isdisjoint({"binary", "needs", "version_command", "pair", "pairing"})
 
 
 @pytest.mark.parametrize(
