@@ -514,6 +514,29 @@ def test_a_program_that_cannot_be_loaded_is_aborted(stage: Stage, message: str) 
     assert stage.perform().record.outcome is Outcome.ABORTED
 
 
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        ("owlt: /tmp/mine: there is no such program on this host", "/tmp"),
+        ("python3: can't open file '/var/tmp/mine.py': [Errno 2] No such file or directory", "/var/tmp"),
+        ("sh: 1: exec: /opt/tmp/mine: not found", None),
+        ("cannot write /tmp/log: the disk is full", None),
+    ],
+)
+def test_a_program_in_a_directory_that_is_empty_in_a_run_is_told_to_be_elsewhere(
+    stage: Stage, message: str, place: str | None
+) -> None:
+    def missing(process: Process) -> int:
+        process.complain(message)
+        return 2
+
+    stage.sender = missing
+    stage.implementation = {"time_limit": AT_ONCE}
+    _, _, advice = stage.perform().record.reason.partition(f"its last line: {message!r}")
+
+    assert advice.partition(": move")[0] == (f"; {place} is empty in a run" if place else "")
+
+
 def test_a_host_that_cannot_confine_a_program_is_aborted(stage: Stage) -> None:
     def unconfined(process: Process) -> int:
         process.complain(f"{CANNOT_CONFINE}: its shared memory")
