@@ -514,6 +514,22 @@ def test_a_program_that_cannot_be_loaded_is_aborted(stage: Stage, message: str) 
     assert stage.perform().record.outcome is Outcome.ABORTED
 
 
+@pytest.mark.parametrize("is_pair", [True, False])
+@pytest.mark.parametrize("message", ["no program listens on 10.77.0.2:5001", "connect(): Connection refused"])
+def test_a_pair_whose_sides_do_not_meet_is_told_where_their_port_is_stated(
+    stage: Stage, message: str, is_pair: bool
+) -> None:
+    def refused(process: Process) -> int:
+        process.complain(message)
+        return 1
+
+    stage.sender = refused
+    pair = {"pair": {"family": "Copy", "sender": COPY, "receiver": COPY}} if is_pair else {}
+    stage.implementation = {"time_limit": AT_ONCE, **pair}
+
+    assert ("under 'pairing' in their profiles" in stage.perform().record.reason) is is_pair
+
+
 @pytest.mark.parametrize(
     ("message", "place"),
     [
