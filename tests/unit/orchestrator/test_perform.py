@@ -514,6 +514,21 @@ def test_a_program_that_cannot_be_loaded_is_aborted(stage: Stage, message: str) 
     assert stage.perform().record.outcome is Outcome.ABORTED
 
 
+@pytest.mark.parametrize(
+    ("is_sender", "why"), [(True, "the sender ended before it sent one"), (False, "the sender was not launched")]
+)
+def test_a_sender_that_ends_before_its_first_packet_or_is_not_launched_is_expected_to_be_silent(
+    stage: Stage, is_sender: bool, why: str
+) -> None:
+    def broken(process: Process) -> int:
+        return 1
+
+    stage.sender, stage.receiver = (broken, take) if is_sender else (send, broken)
+    stage.implementation = {"time_limit": AT_ONCE}
+
+    assert expected_of(stage.perform().record).why_silent == why
+
+
 @pytest.mark.parametrize("is_pair", [True, False])
 @pytest.mark.parametrize("message", ["no program listens on 10.77.0.2:5001", "connect(): Connection refused"])
 def test_a_pair_whose_sides_do_not_meet_is_told_where_their_port_is_stated(
