@@ -81,6 +81,10 @@ def profile_path(kind: ProfileKind, name: str) -> Path:
     known = {path.stem: path for path in (PROFILES / f"{kind}s").glob("*.yaml")}
     if name not in known:
         fix = did_you_mean(name, known, f"see '{_LISTS[kind]}'; a path ends with .yaml")
+        if kind == "implementation" and TO in name:
+            side = next((side for side in name.split(TO) if side not in known), name)
+            of_a_file = f"{side!r} does not come with owlt; give the path of the pair's file, such as {name}.yaml"
+            fix = did_you_mean(side, known, of_a_file)
         raise NotFound(Mistake(f"{kind} {name!r}: not found", fix=fix))
     return known[name]
 

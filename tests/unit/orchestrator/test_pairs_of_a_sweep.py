@@ -186,6 +186,24 @@ def test_the_name_of_a_pair_that_is_not_possible_says_why() -> None:
         find_implementation("cfdp-to-ltp")
 
 
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        (
+            "socat-to-mine",
+            "'mine' does not come with owlt; give the path of the pair's file, such as socat-to-mine.yaml",
+        ),
+        ("cfpd-to-ltp", "did you mean cfdp?"),
+    ],
+)
+def test_the_name_of_a_pair_with_a_side_that_does_not_come_with_owlt_says_how_to_name_it(
+    tmp_path: Path, name: str, fix: str
+) -> None:
+    assert mistake(tmp_path, implementations=[name]) == (
+        f"implementations: {name!r} is not a known implementation; {fix}"
+    )
+
+
 def test_the_name_of_a_pair_in_a_sweep_that_is_not_possible_is_a_mistake_in_its_list(tmp_path: Path) -> None:
     assert mistake(tmp_path, implementations=["cfdp-to-ltp"]).startswith("implementations: cfdp-to-ltp is not possible")
 
