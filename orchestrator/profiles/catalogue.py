@@ -211,7 +211,7 @@ def _written_pair(path: Path) -> Implementation:
     try:
         return pair_of(members["sender"], members["receiver"], profile.own, needs_family=False)
     except CannotPair as reason:
-        fix = "change the parameters of a side"
+        fix = "change the parameters of a side, or take the side from another implementation"
         raise ProfileError(Mistake(f"is not possible: {reason}", fix=fix, where=Place(str(path)))) from reason
 
 

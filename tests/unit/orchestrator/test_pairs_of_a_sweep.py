@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,17 @@ def test_what_is_advertised_to_an_implementation_is_advertised_to_pairs_that_it_
     assert rates == {"cfdp": 5e6, "cfdp-librecube": 10e6, BOTH[0]: 5e6, BOTH[1]: 10e6}
 
 
+def test_all_pairs_are_without_the_side_that_a_program_does_not_have(tmp_path: Path) -> None:
+    names = ["cfdp", str(written(tmp_path, ONE_SIDED, "receiver"))]
+    plan = planned(tmp_path, implementations=names, pairs="all")
+
+    assert pairs_in(plan) == ["cfdp-to-receiver"]
+    assert plan.left_out_pairs["receiver-to-cfdp"].startswith("no such side: receiver has no sender")
+    assert mistake(tmp_path, implementations=names, pairs=[["receiver", "cfdp"]]).startswith(
+        "pairs[0]: receiver-to-cfdp is not possible: no such side: receiver has no sender"
+    )
+
+
 def test_the_name_of_a_pair_of_two_implementations_that_come_with_owlt_suffices(tmp_path: Path) -> None:
     assert pairs_in(planned(tmp_path, implementations=[BOTH[0]])) == [BOTH[0]]
 
@@ -222,6 +234,7 @@ pairing:
   family: CFDP class 2 over UDP
   agree: {receiver_port: {parameter: port}, checksum: {parameter: kind, values: {modular: "0", crc32: "3"}}}
 """
+ONE_SIDED = re.sub("sender: .*", "sender: {command: [sh, -c, exit 127]}", MINE).replace("name: mine", "name: receiver")
 
 
 def test_a_file_of_five_lines_pairs_a_program_of_the_users(tmp_path: Path) -> None:
@@ -268,10 +281,15 @@ def test_a_pair_is_shown_with_the_profiles_of_its_sides_and_without_what_only_a_
             "name: mine-to-cfdp\nsender: {from: cfdp-to-gsfc-cfdp}\nreceiver: {from: cfdp}\n",
             ":2: sender.from: cfdp-to-gsfc-cfdp is a pair itself",
         ),
+        (
+            "name: mine-to-cfdp\nsender: {from: receiver.yaml}\nreceiver: {from: cfdp}\n",
+            "is not possible: no such side: receiver has no sender, .*; .* take the side from another implementation",
+        ),
         ("name: mine-to-cfdp\nsender: {from: iperf3}\nreceiver: {from: tcp}\n", "starts its sender first, tcp its"),
     ],
 )
 def test_a_mistake_in_a_pair_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    written(tmp_path, ONE_SIDED, "receiver")
     with pytest.raises(ProfileError, match=message):
         find_implementation(str(written(tmp_path, text)))
 
