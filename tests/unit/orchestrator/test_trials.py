@@ -221,7 +221,7 @@ def test_a_run_that_does_not_complete_over_a_dead_channel_is_as_expected(cfdp: I
 
     assert (finding.level, finding.text) == (
         "ok",
-        "timed_out, as expected on a dead channel; its sender had to be killed",
+        "not delivered, as expected: timed_out; its sender had to be killed",
     )
 
 
