@@ -94,6 +94,11 @@ def listed(texts: list[str], between: str = ", ") -> str:
     return texts[0] if len(texts) == 1 else between.join(texts[:-1]) + " and " + texts[-1]
 
 
+def all_of(number: int, noun: str) -> str:
+    """All of several things, by their number and their plural: "all 3 cells", "both cells"."""
+    return f"both {noun}" if number == 2 else f"all {number} {noun}"
+
+
 _TEXTS: dict[Quantity, Callable[[Any], str]] = {
     NAME: str,
     IP: lambda value: f"IPv{value}",

@@ -367,6 +367,11 @@ class Implementation(Value):
         """The sender's or the receiver's side."""
         return self.sender if role == "sender" else self.receiver
 
+    def has(self, role: Role) -> bool:
+        """Whether it has this side: the command of one that it does not have is `exit` with the status for unsupported
+        runs."""
+        return self.side(role).command[-1] != f"exit {self.unsupported_exit_status}"
+
     def of(self, role: Role) -> Implementation:
         """The implementation that a side belongs to: itself, except in a pair."""
         return self.pair.side(role) if self.pair else self

@@ -49,6 +49,9 @@ def pair_of(
     if needs_family and (families[0] is None or families[0] != families[1]):
         raise CannotPair(_no_family(sender, receiver))
     sides: Mapping[Role, Implementation] = {"sender": sender, "receiver": receiver}
+    for role, each in sides.items():
+        if not each.has(role):
+            raise CannotPair(f"no such side: {each.name} has no {role}, its command only exits")
     derived: set[str] = set()
     if families[0] == families[1]:
         agreement = _Agreement(sides)

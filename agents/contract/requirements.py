@@ -14,7 +14,10 @@ from pydantic import Field, field_validator, model_validator
 from owlt.agents.contract.side import Text, Value, one_of
 from owlt.inputs.mistake import Invalid, Mistake, unexpected
 
-_EMPTY_IN_RUNS = ("/tmp", "/var/tmp", "/dev/shm")  # in memory, private to the run
+EMPTY_IN_RUNS = ("/tmp", "/var/tmp", "/dev/shm")
+"""Directories of which each run has its own, in memory."""
+ELSEWHERE = "for example to ~/.cache/owlt/third-party/NAME/bin: {third_party}/NAME/bin"
+"""Where a program can be that is in one of them, and how a profile names this place."""
 
 
 class Binary(Value):
@@ -35,9 +38,9 @@ class Binary(Value):
         for place in places:
             if "/" in place and not place.startswith(("/", "{")):
                 raise Invalid(Mistake(f"got {place!r}", "a name, to be found on PATH, or an absolute path"))
-        if all(place.startswith(tuple(f"{each}/" for each in _EMPTY_IN_RUNS)) for place in places):
-            fix = "move the program, for example to ~/.cache/owlt/third-party/NAME/bin: {third_party}/NAME/bin here"
-            expected = f"a path not below {', '.join(_EMPTY_IN_RUNS)}, which are empty in a run"
+        if all(place.startswith(tuple(f"{each}/" for each in EMPTY_IN_RUNS)) for place in places):
+            fix = f"move the program, {ELSEWHERE} here"
+            expected = f"a path not below {', '.join(EMPTY_IN_RUNS)}, which are empty in a run"
             raise Invalid(Mistake(f"got {places[0]!r}", expected, fix))
         return places
 

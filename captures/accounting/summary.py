@@ -39,6 +39,7 @@ from owlt.captures.files.pcap import read_snaplen
 from owlt.captures.frames.background import count_background
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.conversations import suspect_groups
+from owlt.captures.frames.decoding import OF_PROGRAMS
 from owlt.captures.frames.session import Session
 from owlt.captures.matches.bottleneck import Link, overdue_ns
 from owlt.captures.matches.delivery import Crossing, Delivery, without
@@ -239,9 +240,10 @@ def _suspect(
         *_suspect_report(expected.received_bytes, str_delivered_bytes),
     ]
     if not len(forward.near) and not len(reverse.far):
-        suspect.append(
-            f"{at_sender.path.name} has no packet of the session: are the session's ports and addresses right?"
-        )
+        has_others = np.isin(at_sender.kind, OF_PROGRAMS).any()
+        why = "" if has_others else expected.why_silent
+        why = why or "are the session's ports and addresses right?"
+        suspect.append(f"{at_sender.path.name} has no packet of the session: {why}")
     return suspect
 
 

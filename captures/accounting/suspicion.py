@@ -39,8 +39,8 @@ _TAGS_BYTES = 8
 @dataclass(frozen=True)
 class Expected:
     """Facts from other sources to compare the captures with; None if not known: tcpdump's counters of each capture, the
-    MTU of the test path, the emulator's counters of each direction, and the bytes of data that the receiver of a run
-    for a duration reports.
+    MTU of the test path, the emulator's counters of each direction, the bytes of data that the receiver of a run for a
+    duration reports, and why the sender may have sent nothing ("" if it was running to the end).
     """
 
     sender_counters: CaptureCounters | None = None
@@ -49,6 +49,7 @@ class Expected:
     received_bytes: int | None = None
     forward: DirectionCounters | None = None
     reverse: DirectionCounters | None = None
+    why_silent: str = ""
 
 
 NOTHING_EXPECTED = Expected()

@@ -95,6 +95,8 @@ class Kind(IntEnum):
 KINDS: dict[Transport, Kind] = {"udp": Kind.UDP, "tcp": Kind.TCP, "sctp": Kind.SCTP}
 WITH_PORTS = tuple(KINDS.values())
 """The kinds of the transports: the lowest numbers."""
+OF_PROGRAMS = (*WITH_PORTS, Kind.FRAGMENT, Kind.OTHER_IPV4)
+"""The kinds of frames that an implementation may cause."""
 
 
 _SLOW_TYPES = (IPV6_TYPE, *TAG_TYPES)

@@ -154,7 +154,7 @@ def _honesty(implementation: Implementation, record: RunRecord, directory: Path)
     if status == 0 and not record.sender.stopped:
         return Finding(subject, "note", "its sender still exited with status 0; owlt relies on the receiver's file")
     ended = "had to be killed" if record.sender.stopped or status is None else how_ended(status)
-    return Finding(subject, "ok", f"{record.outcome}; its sender {ended}")
+    return Finding(subject, "ok", f"not delivered, as expected: {record.outcome}; its sender {ended}")
 
 
 def _unchecked_packets(directory: Path) -> tuple[int, int]:

@@ -80,17 +80,22 @@ def list_implementations(as_json: Json = False) -> None:
 @add_command(implementations_app, "show")
 def show_implementation(name: Implementation, as_json: Json = False) -> None:
     """Show the profile of one implementation, with defaults filled in."""
-    from owlt.orchestrator.profiles.catalogue import find_implementation
+    from owlt.orchestrator.profiles.catalogue import find_implementation, side_files
 
-    implementation = find_implementation(name)
-    Printer(as_json).show(
-        implementation.model_dump(mode="json")
-        | {
-            "choices": implementation.choices,
-            "pairing": implementation.pairing and implementation.pairing.model_dump(mode="json", exclude_none=True),
-            "missing": _missing(implementation),
-        }
-    )
+    implementation, printer = find_implementation(name), Printer(as_json)
+    values = implementation.model_dump(mode="json") | {
+        "choices": implementation.choices,
+        "pairing": implementation.pairing and implementation.pairing.model_dump(mode="json", exclude_none=True),
+        "missing": _missing(implementation),
+    }
+    printer.json(values)
+    if pair := implementation.pair:
+        own = implementation.model_fields_set - {"pair"}
+        values = {key: value for key, value in values.items() if key in own} | {"missing": values["missing"]}
+        for role, path in side_files(name).items():
+            side = pair.side(role)
+            values[role] = f"{side.name}: {side.title}, {path}"
+    printer.keys(values)
 
 
 @add_command(implementations_app, "check")

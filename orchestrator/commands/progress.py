@@ -146,10 +146,11 @@ class FirstRuns:
         more = self._planned[name] - 1
         if event.outcome is Outcome.COMPLETED or not more:
             return ""
-        outcome = event.outcome.replace("_", " ")
+        end = event.outcome.replace("_", " ")
+        end = end if event.outcome in (Outcome.FAILED, Outcome.TIMED_OUT) else f"is {end}"
         return (
-            f"{name}: its first run is {outcome}, and {more} more follow; if the same will happen to them, end the "
-            "sweep with Ctrl-C, correct it, and start it again"
+            f"{name}: its first run {end}, and {more} more follow; if you expect the same of them, end the sweep with "
+            "Ctrl-C, correct it, and start it again"
         )
 
 

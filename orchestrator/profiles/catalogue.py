@@ -21,6 +21,7 @@ from owlt.agents.contract.implementation import (
     ContractError,
     Implementation,
     Parameter,
+    Role,
     load_implementation,
 )
 from owlt.agents.contract.pairs import TO, CannotPair, pair_name, pair_of, with_parameters
@@ -34,7 +35,7 @@ from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import NoSuchFile, NotFound, ProfileError, SweepMistake, did_you_mean
 from owlt.orchestrator.planning.plan import Plan, plan_sweep
 from owlt.orchestrator.profiles.load import as_written, read_document, read_sweep_document, refuse_other_kind, sweep_of
-from owlt.orchestrator.profiles.pairs import advertised_to_pairs, is_pair, pairs_of, read_pair
+from owlt.orchestrator.profiles.pairs import Member, advertised_to_pairs, is_pair, pairs_of, read_pair
 
 Parameters = Mapping[str, Parameter | Sequence[Parameter]]
 
@@ -80,6 +81,10 @@ def profile_path(kind: ProfileKind, name: str) -> Path:
     known = {path.stem: path for path in (PROFILES / f"{kind}s").glob("*.yaml")}
     if name not in known:
         fix = did_you_mean(name, known, f"see '{_LISTS[kind]}'; a path ends with .yaml")
+        if kind == "implementation" and TO in name:
+            side = next((side for side in name.split(TO) if side not in known), name)
+            of_a_file = f"{side!r} does not come with owlt; give the path of the pair's file, such as {name}.yaml"
+            fix = did_you_mean(side, known, of_a_file)
         raise NotFound(Mistake(f"{kind} {name!r}: not found", fix=fix))
     return known[name]
 
@@ -159,6 +164,21 @@ def _is_pair(name: str) -> bool:
     return bool(_sides_in(name)) or is_pair(read_document(profile_path("implementation", name)).value)
 
 
+def side_files(name: str) -> dict[Role, Path]:
+    """The profiles that sender and receiver of a pair come from. Raises as `find_implementation`."""
+    sides = _sides_in(name)
+    if sides is None:
+        path = profile_path("implementation", name)
+        profile = read_pair(path, read_document(path))
+        sides = _member_name(path, profile.sender), _member_name(path, profile.receiver)
+    return {role: profile_path("implementation", side) for role, side in zip(ROLES, sides, strict=True)}
+
+
+def _member_name(path: Path, member: Member) -> str:
+    """The name or the path of the implementation that a side of the pair in a file comes from."""
+    return str(path.parent / member.from_) if member.from_.endswith((".yaml", ".yml")) else member.from_
+
+
 def _written_pair(path: Path) -> Implementation:
     """The pair in a file. Raises ProfileError."""
     document = read_document(path)
@@ -166,8 +186,7 @@ def _written_pair(path: Path) -> Implementation:
     members, mistakes = {}, []
     for role in ROLES:
         named = getattr(profile, role)
-        is_path = named.from_.endswith((".yaml", ".yml"))
-        member_name = str(path.parent / named.from_) if is_path else named.from_
+        member_name = _member_name(path, named)
         where = document.positions.place((role, "from"))
         try:
             if _is_pair(member_name):  # it is not read: this file may be its side
@@ -192,7 +211,7 @@ def _written_pair(path: Path) -> Implementation:
     try:
         return pair_of(members["sender"], members["receiver"], profile.own, needs_family=False)
     except CannotPair as reason:
-        fix = "change the parameters of a side"
+        fix = "change the parameters of a side, or take the side from another implementation"
         raise ProfileError(Mistake(f"is not possible: {reason}", fix=fix, where=Place(str(path)))) from reason
 
 

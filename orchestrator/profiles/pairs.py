@@ -43,7 +43,8 @@ class PairProfile(Value):
     name: Annotated[Name, Field(description="the file name without .yaml: lower-case letters, digits, . _ and -")]
     title: Annotated[Text | None, Field(description="text: its name in figures; default: both titles")] = None
     description: Annotated[
-        Text | None, Field(description="text: what users must know about it; default: whose sides it has")
+        Text | None,
+        Field(description="text: what users must know about it; default: the names of both implementations"),
     ] = None
     sender: Annotated[Member, Field(description="whose sender it has")]
     receiver: Annotated[Member, Field(description="whose receiver it has")]

@@ -51,6 +51,7 @@ from owlt.results.record import (
     MachineDelay,
     Outcome,
     RunRecord,
+    Side,
     read_record,
     refusals_text,
     write_record,
@@ -335,8 +336,16 @@ def expected_of(record: RunRecord) -> Expected:
         receiver_counters=record.captures.get("receiver"),
         mtu_bytes=ChannelSpec.from_wire(record.channel or {}).path_mtu_bytes,
         received_bytes=record.received_bytes,
+        why_silent=_why_silent(record.sender),
         **{way: direction_counters(stages) for way, stages in record.emulator_statistics.items()},
     )
+
+
+def _why_silent(sender: Side) -> str:
+    """Why a sender may have sent nothing; "" if it was still running when it was stopped."""
+    if not sender.command:
+        return "the sender was not launched"
+    return "" if sender.stopped or sender.exit_status is None else "the sender ended before it sent one"
 
 
 def links_of(record: RunRecord) -> Links:

@@ -7,6 +7,7 @@ deadline passed, let the channel run empty, stop the captures, compare the files
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -347,9 +348,13 @@ def _start_watch(in_progress: _RunInProgress, staged: Staged) -> Program:
     )
 
 
+_REFUSED = re.compile(r"no program listens|connection refused", re.IGNORECASE)
+"""What senders print if the receiver's host has no socket at the port to which they connect."""
+
+
 def _explained(end: Ended, in_progress: _RunInProgress, staged: Staged) -> Ended:
-    """The end with further reasons: what the receiver had if the run was not over in time, and which run directories
-    are full.
+    """The end with further reasons: what the receiver had if the run was not over in time, which run directories are
+    full, and of a pair whose sides do not meet, where their port is stated.
 
     If a side gave up, the outcome depends on what the receiver has.
     """
@@ -364,4 +369,6 @@ def _explained(end: Ended, in_progress: _RunInProgress, staged: Staged) -> Ended
     hosts = (rig.sender.host, rig.receiver.host)
     full = [host.role for host in hosts if is_full(host, staged.paths[host.role])]
     more += "".join(f"; the {role}'s run directory is full (see run_directory in the profile)" for role in full)
+    if in_progress.setting.implementation_of(in_progress.run).pair and _REFUSED.search(end.reason):
+        more += "; state the port of both sides under 'pairing' in their profiles, so that they agree on it"
     return Ended(end.outcome, end.code, end.reason + more)

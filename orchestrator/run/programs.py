@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
 from owlt.agents.contract.implementation import ROLES, Implementation, Role
+from owlt.agents.contract.requirements import ELSEWHERE, EMPTY_IN_RUNS
 from owlt.agents.contract.side import Exchange, Ready
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.service.player import moments
@@ -36,6 +37,8 @@ LAST_CHANCE_S = 10.0
 _BROKEN = re.compile(r"error while loading shared libraries|: not found$")
 """What the dynamic loader and a shell print when they end with NOT_LOADED."""
 NOT_LOADED = 127
+_NOT_IN_A_RUN = re.compile(rf"(?<![\w./-])({'|'.join(EMPTY_IN_RUNS)})/.*(no such|not found)", re.IGNORECASE)
+"""What a shell, an interpreter or the start of a program prints about a file that a run does not have."""
 
 
 def launch(
@@ -342,9 +345,12 @@ def _complain_of_floods(sides: Sides) -> None:
 def how_it_ended(role: Role, program: Program) -> str:
     """The end of a program in words, with its last line."""
     status = program.wait(0)
+    end = "had not ended" if status is None else how_ended(status)
     if status == NO_SUCH_PROGRAM:
-        return f"the {role} was not started{program.last_words}"
-    return f"the {role} {'had not ended' if status is None else how_ended(status)}{program.last_words}"
+        end = "was not started"
+    place = _NOT_IN_A_RUN.search(program.last_line)
+    advice = f"; {place[1]} is empty in a run: move the file, {ELSEWHERE} in the profile" if place else ""
+    return f"the {role} {end}{program.last_words}{advice}"
 
 
 def how_both_ended(sides: Sides) -> str:

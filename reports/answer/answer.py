@@ -21,7 +21,7 @@ from owlt.reports.answer.sentences import (
 from owlt.reports.answer.verdicts import Standing, Summary, Verdict, summaries_of, verdicts
 from owlt.reports.comparison.cells import Cell, Criterion, criteria_of, implementations_in, misleading_goodput
 from owlt.reports.comparison.choice import DEFAULT_RULE, Rule
-from owlt.reports.units import listed
+from owlt.reports.units import all_of, listed
 
 LEAST_P = 0.001
 """A smaller probability is written as "p < 0.001"."""
@@ -74,7 +74,7 @@ def certainty(lines: Sequence[Line]) -> str:
         return ""
     counts = Counter(line.sureness for line in lines)
     if len(counts) == 1:
-        return f"{lines[0].sureness.capitalize()} in all {len(lines)} cells."
+        return f"{lines[0].sureness.capitalize()} in {all_of(len(lines), 'cells')}."
     degrees = [(degree, counts[degree]) for degree in get_args(Sureness) if counts[degree]]
     (first, number), *rest = degrees
     parts = [f"{first} in {number} of {len(lines)} cells", *(f"{degree} in {count}" for degree, count in rest)]
@@ -112,7 +112,7 @@ def _sureness(verdict: Verdict, rest: Sequence[Standing], criterion: Criterion) 
     most = max(each.tried for each in verdict.standings)
     if verdict.is_undecided and most < verdict.least_repetitions:
         runs = "one run" if most == 1 else f"{most} runs"
-        return "not sure", f"{runs} of each; at least {verdict.least_repetitions} are needed"
+        return "not sure", "; ".join([*reasons, f"{runs} of each; at least {verdict.least_repetitions} are needed"])
     if verdict.is_undecided:
         return ("partly sure" if shown else "not sure"), "; ".join([*reasons, _undecided(verdict, criterion)])
     return "sure", "; ".join(reasons)
@@ -153,7 +153,9 @@ def _undecided(verdict: Verdict, criterion: Criterion) -> str:
         most = f": {verdict.best}, the best so far, is at most {behind} whichever is the best"
     needed = [each.repetitions_needed for each in verdict.standings if each.repetitions_needed]
     more = f" ({max(needed)} repetitions would decide it if the differences are as large as measured)" if needed else ""
-    return f"undecided between {listed(list(verdict.undecided))}{most}{more}"
+    first, *rest = verdict.undecided
+    what = f"between {listed([first, *rest])}" if rest else f"whether {first} is the best"
+    return f"undecided {what}{most}{more}"
 
 
 def _names(standings: Sequence[Standing]) -> str:

@@ -11,7 +11,7 @@ from owlt.reports.answer.regions import Region, candidates_in, dimensions_of, pl
 from owlt.reports.answer.verdicts import Standing, Summary, Verdict
 from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample
 from owlt.reports.comparison.choice import ERROR, Rule
-from owlt.reports.units import listed
+from owlt.reports.units import all_of, listed
 
 WITHOUT_DIFFERENCE = 0.01
 """A smaller difference is not worth a number."""
@@ -66,7 +66,20 @@ def headline(criterion: Criterion, summaries: Sequence[Summary], regions: Sequen
         for each in failures
         if each.name in named_first and each.undelivered
     ]
+    nothing = [
+        each.name
+        for each in failures
+        if each.undelivered and each.undelivered.count == each.undelivered.n and each.name not in named_first
+    ]
+    if nothing:
+        others.append(f"{_some(nothing)} delivered no file.")
     return Headline(" ".join(sentences), " ".join(others))
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of these names, with the number of the rest."""
+    more = len(names) - MOST_NAMED
+    return listed([*names[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
 
 
 def _all_delivered(regions: Sequence[Region]) -> bool:
@@ -100,8 +113,8 @@ def _recommended_first(first: _Named, criterion: Criterion, cells: int, implemen
     who = (
         "any of them: each has" if is_any else f"{either(first.names)}: {'each' if len(first.names) > 1 else 'it'} has"
     )
-    where = f"in all {cells} cells" if first.cells == cells else f"in {first.cells} of {cells} cells{_place([first])}"
-    return f"Take {who} {_best_or_close(criterion, margin)}, {'here' if cells == 1 else where}."
+    where = all_of(cells, "cells") if first.cells == cells else f"{first.cells} of {cells} cells{_place([first])}"
+    return f"Take {who} {_best_or_close(criterion, margin)}, {'here' if cells == 1 else f'in {where}'}."
 
 
 def _others(first: _Named, criterion: Criterion, is_everywhere: bool) -> list[str]:
@@ -166,7 +179,9 @@ def _undecided(choices: Sequence[_Named], criterion: Criterion, cells: int, is_a
     names = sorted(set(candidates), key=lambda name: (-candidates.count(name), in_order.index(name)))
     if not is_all:
         return f"Undecided in {_cells(number)}{_place(choices)}: {either(names)}."
-    where = "" if cells == 1 else f" in all {number} cells" if number == cells else f" in {_cells(number)}"
+    where = "" if cells == 1 else f" in {all_of(number, 'cells')}" if number == cells else f" in {_cells(number)}"
+    if len(names) == 1:
+        return f"Undecided{where}: {names[0]} has the {criterion.best} so far."
     (first, *_) = choices
     best = first.verdicts[0].best if cells == 1 else first.names[0]
     standing = first.verdicts[0].standing(best) if best else None
@@ -206,7 +221,7 @@ def sureness(cells: Sequence[Cell], rule: Rule) -> str:
     implementations = max(len(cell.samples) for cell in cells)
     least = rule.least_repetitions(implementations)
     if all(sample.is_determined for sample in samples):
-        return f"The channel has no random errors, and all {most} runs of each in a cell have the same packets."
+        return f"The channel has no random errors, and {all_of(most, 'runs')} of each in a cell have the same packets."
     where = ", where the channel has random errors" if any(sample.is_determined for sample in samples) else ""
     if most < least:
         runs = "one run" if most == 1 else f"at most {most} runs"
@@ -436,7 +451,7 @@ def spread_text(standing: Standing, criterion: Criterion) -> str:
     """How the runs of an implementation vary: "identical in all 10 runs", "1.31 to 1.38", with runs at each level."""
     text = criterion.metric.quantity_text
     if standing.is_identical:
-        return "identical in both runs" if standing.n == 2 else f"identical in all {standing.n} runs"
+        return f"identical in {all_of(standing.n, 'runs')}"
     interval = "" if standing.interval is None else f"{text(standing.interval.low)} to {text(standing.interval.high)}"
     if not standing.is_mean:
         return interval

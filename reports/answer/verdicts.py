@@ -16,7 +16,7 @@ from owlt.reports.comparison.estimates import Share, share
 
 Relation = Literal["best", "equivalent", "worse", "undecided", "undelivered", "unsupported", "not run"]
 """best, equivalent: may be taken. worse: shown to be behind the best by more than the margin. undecided: neither is
-shown. undelivered: worse, and half of its files or more were not delivered. unsupported: it
+shown. undelivered: it delivered no file; or worse, and half of its files or more were not delivered. unsupported: it
 supports none of the runs. not run: no run has a result."""
 
 
@@ -104,6 +104,8 @@ def _verdict(cell: Cell, criterion: Criterion, rule: Rule) -> Verdict:
         standpoints = choose({name: contestants[name] for name in eligible}, best, rule, len(contestants))
         if any(not each.tried for each in numbers.values()):
             standpoints = {name: each.as_undecided() for name, each in standpoints.items()}
+        if not criterion.is_share:  # without a delivered file there is no value, only the doubt about the others
+            standpoints = {name: each for name, each in standpoints.items() if numbers[name].delivered}
     ranked = [*standpoints, *(name for name in numbers if name not in standpoints)]
     standings = []
     for name in ranked:

@@ -78,8 +78,8 @@ def implementation_rows(results: Results) -> list[ImplementationRow]:
     for run in results.runs:
         records[run.record.implementation].append(run.record)
     return [
-        _row(name, title, results.profiles[name], records[name], results.sweep.parameters.get(base_name(name), {}))
-        for name, title in results.implementations.items()
+        _row(name, results.profiles[name], records[name], results.sweep.parameters.get(base_name(name), {}))
+        for name in results.implementations
     ]
 
 
@@ -91,9 +91,7 @@ def origins_of(rows: Iterable[ImplementationRow]) -> dict[Origin, list[str]]:
     return {origin: own for origin, own in names.items() if own}
 
 
-def _row(
-    name: str, title: str, profile: Implementation, records: list[RunRecord], chosen: Iterable[str]
-) -> ImplementationRow:
+def _row(name: str, profile: Implementation, records: list[RunRecord], chosen: Iterable[str]) -> ImplementationRow:
     parameters: dict[str, list[str]] = {}
     for record in records:
         for key, value in record.parameters.items():
@@ -102,7 +100,7 @@ def _row(
     versions = (record.versions.get("implementation", record.versions.get(name)) for record in records)
     return ImplementationRow(
         name=name,
-        title=title,
+        title=profile.title,
         description=profile.description,
         protocol=", ".join(dict.fromkeys(record.protocol for record in records)),
         origin=origin_of(profile),

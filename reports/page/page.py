@@ -392,7 +392,7 @@ def _groups(runs: Sequence[Run]) -> list[Sequence[Run]]:
 
 
 def _virtual_time(results: Results) -> tuple[str, str] | None:
-    """The begin of the first run and the end of the last, on the rig's clock; None if no run began."""
+    """The beginning of the first run and the end of the last, on the rig's clock; None if no run began."""
     began = [run.record.started_at_ns for run in results.runs if run.record.started_at_ns is not None]
     ended = [run.record.ended_at_ns for run in results.runs if run.record.ended_at_ns is not None]
     return (_date(min(began) / 1e9), _date(max(ended) / 1e9)) if began and ended else None

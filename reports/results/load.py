@@ -20,7 +20,6 @@ from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.inspection.time_account import TimeAccount, load_account
 from owlt.captures.protocols.view import ProtocolView, load_view
-from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake, Place
 from owlt.inputs.sweep import Sweep
 from owlt.reports.results.labels import labels_of
@@ -196,16 +195,12 @@ class Results:
 
     @cached_property
     def implementations(self) -> dict[str, str]:
-        """The title of each implementation, with advertised values that differ, by name, in the order of the report."""
+        """The label of each implementation, with advertised values that differ, by name, in the order of the report."""
         records: dict[str, list[RunRecord]] = {permutation.implementation: [] for permutation in self.planned}
         for run in self.runs:
             records[run.record.implementation].append(run.record)
-        return {name: self._title(name, of_name) for name, of_name in records.items()}
-
-    def _title(self, name: str, records: list[RunRecord]) -> str:
-        note = advertised_note(records)
-        title = records[0].title if records and name == base_name(name) else self.labels[name]
-        return title + (f" ({note})" if note else "")
+        notes = {name: advertised_note(of_name) for name, of_name in records.items()}
+        return {name: self.labels[name] + (f" ({note})" if note else "") for name, note in notes.items()}
 
     @cached_property
     def labels(self) -> dict[str, str]:

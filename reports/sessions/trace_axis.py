@@ -59,7 +59,7 @@ def drawn_periods(traces: Traces, between_s: tuple[float, float] | None = None) 
     Raises ValueError if `between_s` does not end after it begins.
     """
     if between_s is not None and not -np.inf < between_s[0] < between_s[1] < np.inf:
-        raise ValueError(f"from {between_s[0]} s to {between_s[1]} s: expected an end after the begin")
+        raise ValueError(f"from {between_s[0]} s to {between_s[1]} s: expected an end after the beginning")
     spans = _busy_spans(traces) if between_s is None else [between_s]
     inches = WIDTH - LEFT - RIGHT - BREAK_GAP * (len(spans) - 1)
     scale = inches / sum(end - begin for begin, end in spans)

@@ -105,6 +105,16 @@ def test_two_fixed_values_that_differ_are_the_reason_why_a_pair_is_not_possible(
     assert reason(one, other) == "checksum must agree, and neither can change it: one has a, other has b"
 
 
+@pytest.mark.parametrize("status", [127, 3])
+def test_a_program_of_one_side_is_no_pair_in_the_other_role(status: int) -> None:
+    one, receiver = program("one", SETTABLE), program("other", SETTABLE, unsupported_exit_status=status)
+    no_sender = receiver.sender.model_copy(update={"command": ["sh", "-c", f"exit {status}"]})
+    receiver = receiver.model_copy(update={"sender": no_sender})
+
+    assert reason(receiver, one) == "no such side: other has no sender, its command only exits"
+    assert pair_of(one, receiver).name == "one-to-other"
+
+
 def test_a_value_for_which_a_side_has_no_word_is_a_reason() -> None:
     words = {"checksum": {"parameter": "kind", "values": {"modular": "0"}}}
     other = program("other", words, parameters={"kind": "0"})

@@ -150,6 +150,21 @@ def test_a_run_without_packets_has_no_times_and_says_why_it_is_suspect(tmp_path:
     assert summary.suspect == ["sender.pcap has no packet of the session: are the session's ports and addresses right?"]
 
 
+@pytest.mark.parametrize("kind_of_other", [None, "udp", "arp"])
+def test_a_sender_that_ended_before_its_first_packet_is_not_blamed_on_the_ports(
+    tmp_path: Path, kind_of_other: str | None
+) -> None:
+    """Unless it sent packets to other ports."""
+    others = {"udp": udp_frame(b"x", port=9), "arp": bytes(12) + b"\x08\x06" + bytes(46)}
+    frames = timed([others[kind_of_other]] if kind_of_other else [])
+    expected = Expected(why_silent="the sender ended before it sent one")
+    (reason,) = summary_between(tmp_path, frames, later(frames, OWD_NS), expected=expected).suspect
+
+    assert reason.partition(": ")[2] == (
+        "are the session's ports and addresses right?" if kind_of_other == "udp" else expected.why_silent
+    )
+
+
 def test_one_packet_is_no_goodput(tmp_path: Path) -> None:
     summary = summary_between(tmp_path, DATA_PACKETS[:1], [])
     assert (summary.session_s, summary.goodput_bps) == (0, None)

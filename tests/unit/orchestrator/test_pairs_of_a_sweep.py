@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import ProfileError
 from owlt.orchestrator.planning.plan import Plan, advertised_values
-from owlt.orchestrator.profiles.catalogue import find_implementation, resolve
+from owlt.orchestrator.profiles.catalogue import PROFILES, find_implementation, resolve
 
 SWEEP = {"name": "small", "seed": 7, "file_size": "1 MB", "rate": "10 Mbit/s", "delay": "25 ms", "packet_error_rate": 0}
 CFDP = ["cfdp", "cfdp-librecube"]
@@ -175,6 +178,17 @@ def test_what_is_advertised_to_an_implementation_is_advertised_to_pairs_that_it_
     assert rates == {"cfdp": 5e6, "cfdp-librecube": 10e6, BOTH[0]: 5e6, BOTH[1]: 10e6}
 
 
+def test_all_pairs_are_without_the_side_that_a_program_does_not_have(tmp_path: Path) -> None:
+    names = ["cfdp", str(written(tmp_path, ONE_SIDED, "receiver"))]
+    plan = planned(tmp_path, implementations=names, pairs="all")
+
+    assert pairs_in(plan) == ["cfdp-to-receiver"]
+    assert plan.left_out_pairs["receiver-to-cfdp"].startswith("no such side: receiver has no sender")
+    assert mistake(tmp_path, implementations=names, pairs=[["receiver", "cfdp"]]).startswith(
+        "pairs[0]: receiver-to-cfdp is not possible: no such side: receiver has no sender"
+    )
+
+
 def test_the_name_of_a_pair_of_two_implementations_that_come_with_owlt_suffices(tmp_path: Path) -> None:
     assert pairs_in(planned(tmp_path, implementations=[BOTH[0]])) == [BOTH[0]]
 
@@ -182,6 +196,24 @@ def test_the_name_of_a_pair_of_two_implementations_that_come_with_owlt_suffices(
 def test_the_name_of_a_pair_that_is_not_possible_says_why() -> None:
     with pytest.raises(ProfileError, match="cfdp-to-ltp is not possible: cfdp talks CFDP class 2 over UDP, ltp talks"):
         find_implementation("cfdp-to-ltp")
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        (
+            "socat-to-mine",
+            "'mine' does not come with owlt; give the path of the pair's file, such as socat-to-mine.yaml",
+        ),
+        ("cfpd-to-ltp", "did you mean cfdp?"),
+    ],
+)
+def test_the_name_of_a_pair_with_a_side_that_does_not_come_with_owlt_says_how_to_name_it(
+    tmp_path: Path, name: str, fix: str
+) -> None:
+    assert mistake(tmp_path, implementations=[name]) == (
+        f"implementations: {name!r} is not a known implementation; {fix}"
+    )
 
 
 def test_the_name_of_a_pair_in_a_sweep_that_is_not_possible_is_a_mistake_in_its_list(tmp_path: Path) -> None:
@@ -202,6 +234,7 @@ pairing:
   family: CFDP class 2 over UDP
   agree: {receiver_port: {parameter: port}, checksum: {parameter: kind, values: {modular: "0", crc32: "3"}}}
 """
+ONE_SIDED = re.sub("sender: .*", "sender: {command: [sh, -c, exit 127]}", MINE).replace("name: mine", "name: receiver")
 
 
 def test_a_file_of_five_lines_pairs_a_program_of_the_users(tmp_path: Path) -> None:
@@ -216,6 +249,18 @@ def test_a_file_of_five_lines_pairs_a_program_of_the_users(tmp_path: Path) -> No
     assert pair.of("receiver").parameters["receiver_port"] == 1
     assert pair.of("receiver").parameters["checksum"] == "modular"
     assert pair.of("receiver").parameters["nak"] == "immediate"
+
+
+def test_a_pair_is_shown_with_the_profiles_of_its_sides_and_without_what_only_a_side_has(tmp_path: Path) -> None:
+    mine = written(tmp_path, MINE, "mine")
+    pair = written(tmp_path, "name: mine-to-cfdp\nsender: {from: mine.yaml}\nreceiver: {from: cfdp}\n")
+    shown = CliRunner().invoke(app, ["implementations", "show", str(pair)]).stdout
+    rows = dict(line.strip().partition(" ")[::2] for line in shown.splitlines())
+    receiver = PROFILES / "implementations" / "cfdp.yaml"
+
+    assert rows["sender"].strip() == f"mine: {find_implementation(str(mine)).title}, {mine}"
+    assert rows["receiver"].strip() == f"cfdp: CFDP (cfdp-py), {receiver}"
+    assert rows.keys().isdisjoint({"binary", "needs", "version_command", "pair", "pairing"})
 
 
 @pytest.mark.parametrize(
@@ -236,10 +281,15 @@ def test_a_file_of_five_lines_pairs_a_program_of_the_users(tmp_path: Path) -> No
             "name: mine-to-cfdp\nsender: {from: cfdp-to-gsfc-cfdp}\nreceiver: {from: cfdp}\n",
             ":2: sender.from: cfdp-to-gsfc-cfdp is a pair itself",
         ),
+        (
+            "name: mine-to-cfdp\nsender: {from: receiver.yaml}\nreceiver: {from: cfdp}\n",
+            "is not possible: no such side: receiver has no sender, .*; .* take the side from another implementation",
+        ),
         ("name: mine-to-cfdp\nsender: {from: iperf3}\nreceiver: {from: tcp}\n", "starts its sender first, tcp its"),
     ],
 )
 def test_a_mistake_in_a_pair_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    written(tmp_path, ONE_SIDED, "receiver")
     with pytest.raises(ProfileError, match=message):
         find_implementation(str(written(tmp_path, text)))
 

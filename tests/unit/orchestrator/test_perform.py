@@ -514,6 +514,60 @@ def test_a_program_that_cannot_be_loaded_is_aborted(stage: Stage, message: str) 
     assert stage.perform().record.outcome is Outcome.ABORTED
 
 
+@pytest.mark.parametrize(
+    ("is_sender", "why"), [(True, "the sender ended before it sent one"), (False, "the sender was not launched")]
+)
+def test_a_sender_that_ends_before_its_first_packet_or_is_not_launched_is_expected_to_be_silent(
+    stage: Stage, is_sender: bool, why: str
+) -> None:
+    def broken(process: Process) -> int:
+        return 1
+
+    stage.sender, stage.receiver = (broken, take) if is_sender else (send, broken)
+    stage.implementation = {"time_limit": AT_ONCE}
+
+    assert expected_of(stage.perform().record).why_silent == why
+
+
+@pytest.mark.parametrize("is_pair", [True, False])
+@pytest.mark.parametrize("message", ["no program listens on 10.77.0.2:5001", "connect(): Connection refused"])
+def test_a_pair_whose_sides_do_not_meet_is_told_where_their_port_is_stated(
+    stage: Stage, message: str, is_pair: bool
+) -> None:
+    def refused(process: Process) -> int:
+        process.complain(message)
+        return 1
+
+    stage.sender = refused
+    pair = {"pair": {"family": "Copy", "sender": COPY, "receiver": COPY}} if is_pair else {}
+    stage.implementation = {"time_limit": AT_ONCE, **pair}
+
+    assert ("under 'pairing' in their profiles" in stage.perform().record.reason) is is_pair
+
+
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        ("owlt: /tmp/mine: there is no such program on this host", "/tmp"),
+        ("python3: can't open file '/var/tmp/mine.py': [Errno 2] No such file or directory", "/var/tmp"),
+        ("sh: 1: exec: /opt/tmp/mine: not found", None),
+        ("cannot write /tmp/log: the disk is full", None),
+    ],
+)
+def test_a_program_in_a_directory_that_is_empty_in_a_run_is_told_to_be_elsewhere(
+    stage: Stage, message: str, place: str | None
+) -> None:
+    def missing(process: Process) -> int:
+        process.complain(message)
+        return 2
+
+    stage.sender = missing
+    stage.implementation = {"time_limit": AT_ONCE}
+    _, _, advice = stage.perform().record.reason.partition(f"its last line: {message!r}")
+
+    assert advice.partition(": move")[0] == (f"; {place} is empty in a run" if place else "")
+
+
 def test_a_host_that_cannot_confine_a_program_is_aborted(stage: Stage) -> None:
     def unconfined(process: Process) -> int:
         process.complain(f"{CANNOT_CONFINE}: its shared memory")

@@ -131,9 +131,17 @@ def shown_of(*outcomes: Outcome, done: int = 0) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("outcome", [Outcome.UNSUPPORTED, Outcome.FAILED, Outcome.TIMED_OUT])
-def test_an_implementation_whose_first_run_does_not_complete_is_reported_once(outcome: Outcome) -> None:
-    text = f"warning: cfdp: its first run is {outcome.replace('_', ' ')}, and 5 more follow; if the same will happen"
+@pytest.mark.parametrize(
+    ("outcome", "end"),
+    [
+        (Outcome.UNSUPPORTED, "is unsupported"),
+        (Outcome.INCOMPLETE, "is incomplete"),
+        (Outcome.FAILED, "failed"),
+        (Outcome.TIMED_OUT, "timed out"),
+    ],
+)
+def test_an_implementation_whose_first_run_does_not_complete_is_reported_once(outcome: Outcome, end: str) -> None:
+    text = f"warning: cfdp: its first run {end}, and 5 more follow; if you expect the same of them, end the sweep"
 
     assert shown_of(outcome, outcome).count(text) == shown_of(outcome).count("warning") == 1
 

@@ -215,6 +215,16 @@ def test_a_sender_that_reports_success_over_a_dead_channel_is_noted(cfdp: Implem
     assert results["nothing arrives"].level == "note"
 
 
+def test_a_run_that_does_not_complete_over_a_dead_channel_is_as_expected(cfdp: Implementation, tmp_path: Path) -> None:
+    dead = {"outcome": "timed_out", "sender": Side(command=["send"], stopped=True)}
+    finding = checked(cfdp, tmp_path, **{DEAD: dead})["nothing arrives"]
+
+    assert (finding.level, finding.text) == (
+        "ok",
+        "not delivered, as expected: timed_out; its sender had to be killed",
+    )
+
+
 def test_a_part_of_the_file_that_arrives_over_a_dead_channel_makes_it_unfit(
     cfdp: Implementation, tmp_path: Path
 ) -> None:

@@ -187,6 +187,29 @@ def test_too_few_runs_recommend_nothing_and_name_all_that_are_not_excluded() -> 
     assert answer.headline.text == "Undecided: ltp, norm or cfdp may have the highest goodput; ltp has it so far."
 
 
+@pytest.mark.parametrize(
+    ("delivering", "choice"),
+    [
+        (["ltp", "norm"], "Undecided: ltp or norm may have the highest goodput; ltp has it so far."),
+        (["ltp"], "Undecided: ltp has the highest goodput so far."),
+    ],
+)
+def test_one_that_delivered_nothing_is_no_candidate_even_if_there_are_few_runs(
+    delivering: list[str], choice: str
+) -> None:
+    answer = by_goodput(cell({**dict.fromkeys(delivering, FAST[:2]), "mine": [None, None]}))
+    (line,) = answer.lines
+
+    assert (answer.headline.choice, answer.headline.others) == (choice, "mine delivered no file.")
+    assert (list(line.names), line.why) == (
+        delivering,
+        f"mine delivered nothing; 2 runs of each; at least {line.verdict.least_repetitions} are needed",
+    )
+    assert [(each.name, each.difference) for each in line.others] == [("mine", "0 of 2 delivered")]
+    assert answer.regions[0].sentences[-1] == "mine delivered none of 2 files."
+    assert "%" not in "".join(answer.regions[0].sentences[1:])
+
+
 def test_an_undecided_answer_says_how_far_its_best_may_be_behind() -> None:
     noisy = [1.0, 1.6, 1.2, 1.5, 0.9, 1.45, 1.1, 1.3, 1.4, 0.8]
 
@@ -209,7 +232,7 @@ def test_if_all_are_equivalent_everywhere_no_name_is_preferred() -> None:
     answer = by_goodput(cell({"ltp": FAST, "norm": FAST}), cell({"ltp": FAST, "norm": FAST}, delay_ms=25))
 
     assert answer.headline.text == (
-        "Take any of them: each has the highest goodput, or one within 1 % of it, in all 2 cells."
+        "Take any of them: each has the highest goodput, or one within 1 % of it, in both cells."
     )
 
 
@@ -550,7 +573,7 @@ def test_the_page_of_a_single_implementation_has_box_plots_and_no_answer(tmp_pat
 def test_the_command_prints_the_headline_and_the_regions(results: Path) -> None:
     printed = CliRunner().invoke(app, ["answer", str(results)]).stdout
 
-    assert printed.startswith("Undecided in all 2 cells: ")
+    assert printed.startswith("Undecided in both cells: ")
     assert "may be taken in" in printed
 
 
@@ -578,7 +601,7 @@ def test_the_headline_names_those_that_tie_in_some_cells_and_how_far_the_others_
         cell({"ltp": NARROW, "norm": scaled(NARROW, 0.6), "cfdp": NARROW[:0]}, 1250),
     ]
 
-    assert by_goodput(*cells[:2]).headline.text.endswith("in all 2 cells. cfdp is 50 % slower.")
+    assert by_goodput(*cells[:2]).headline.text.endswith("in both cells. cfdp is 50 % slower.")
     assert by_goodput(*cells[:2], cell(tie | {"norm": scaled(NARROW, 0.6)}, 1250)).headline.others.startswith(
         "As good: norm in 2 of the 3 cells."
     )

@@ -166,7 +166,7 @@ SITUATIONS = (
     Situation(
         "one delivers half of its files", {"a": values(1, 1, TEN), "b": [*values(2, 1, 5), *failed(5)]}, take="a"
     ),
-    Situation("one delivers none of two files", {"a": [1.0, 1.1], "b": failed(2)}, open="ab"),
+    Situation("one delivers none of two files", {"a": [1.0, 1.1], "b": failed(2)}, open="a"),
     Situation(
         "as fast, but 2 of 10 not delivered",
         {"a": values(1, 0.1, TEN), "b": [*values(1, 0.1, 8), *failed(2)]},

@@ -202,8 +202,18 @@ def test_each_implementation_has_one_column_for_each_metric_in_the_table_of_medi
     assert page.rows[heads + 1] == ["LTP", "TCP"] * 4
 
 
+def test_an_implementation_has_one_name_and_its_title_stands_only_where_implementations_are_listed(
+    tmp_path: Path,
+) -> None:
+    page = Page(page_text(write_results(tmp_path, few(implementations=["ltp", "tcp"]))))
+
+    assert page.text.count("TCP (Linux)") == 1
+    assert [row[0] for row in page.rows if row[1:2] and row[1].startswith("TCP (Linux)")] == ["TCP"]
+
+
 def test_few_runs_are_cautioned_about(page: Page) -> None:
-    assert "Each box has at most 3 runs" in page.text
+    assert "Each box has at most 3 runs, too few" in page.text
+    assert page.text.count("Few runs") == 1
 
 
 def test_many_runs_are_not(tmp_path: Path) -> None:
