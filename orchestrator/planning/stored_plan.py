@@ -36,7 +36,7 @@ from owlt.results.plain_files import make_directory, write_whole
 
 OF_A_PLAN = ("left_out_pairs",)
 OF_A_SWEEP = ("title", "assertions", "margin_percent", "keep_captures", "host_captures", "quarantine_after")
-OF_AN_IMPLEMENTATION = ("title", "description", "known_limits", "not_repeatable", "deterministic", "dissector")
+OF_AN_IMPLEMENTATION = ("title", "description", "known_limits", "not_repeatable", "dissector")
 OF_A_NEED = ("fix",)
 
 

@@ -97,6 +97,7 @@ class _Server:
         self.is_broken = False
         """Whether it has ended or does not answer: no more copies can be made of it."""
         self._console = console
+        self._copies: list[Copy] = []
         self._requests = threading.Lock()
         self._ours, self._theirs = socket.socketpair()
 
@@ -115,7 +116,9 @@ class _Server:
         stdout_ours, stdout = os.pipe()
         console = os.fdopen(stdin_ours, "w"), os.fdopen(stdout_ours, errors="replace")
         try:
-            return Copy(self.copied(seed, cpu, stdin, stdout, directory), *console)
+            copy = Copy(self.copied(seed, cpu, stdin, stdout, directory), *console)
+            self._copies = [each for each in self._copies if each.poll() is None] + [copy]
+            return copy
         except HostError:
             for file in console:
                 file.close()
@@ -123,6 +126,11 @@ class _Server:
         finally:
             for descriptor in (stdin, stdout):
                 os.close(descriptor)
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether a copy of it has not ended."""
+        return any(each.poll() is None for each in self._copies)
 
     def copied(self, seed: int, cpu: int, stdin: int, stdout: int, directory: Path) -> int:
         """Have a copy made that uses these file descriptors as its console, and this directory. Returns its process

@@ -173,7 +173,8 @@ class Templates:
         self._cpu = cpu
         self._templates: dict[int, Template] = {}
         self.beginnings: dict[str, CopiedTemplate | None] = {}
-        """The guests that have performed a shared beginning, by its name; None: the runs cannot share it."""
+        """The guests that have performed a shared beginning, by its name, in the order of their last use; None: runs
+        cannot share it."""
         self.sharing: Counter[str] = Counter()
         """How many runs of all plans share each beginning, by its name."""
         self._versions: dict[str, dict[str, str]] = {}
@@ -215,6 +216,14 @@ class Templates:
         directory = Path(tempfile.mkdtemp(prefix="beginning-", dir=self._directory))
         write(directory)
         return CopiedTemplate(self._of_size(memory_mb), batch.seed, cpu, directory)
+
+    def end_beginnings(self, most: int) -> None:
+        """End guests of beginnings, those first that were not used for longest, until there are at most so many. One
+        that a run continues in stays."""
+        kept = [(name, each) for name, each in self.beginnings.items() if each is not None]
+        for name, each in [pair for pair in kept if not pair[1].has_copies][: max(len(kept) - most, 0)]:
+            del self.beginnings[name]
+            each.close()
 
     def begin_plan(self, sharing: Counter[str]) -> None:
         """Count the runs of a plan that share each beginning, and end the guests of beginnings it does not use."""
@@ -271,8 +280,10 @@ class SharedBeginnings:
     """The guests of a plan's runs that share their beginning (`run.branching`), among each other and with the runs of
     earlier plans. Not safe for use by several threads at once."""
 
-    def __init__(self, plan: Plan, templates: Templates) -> None:
+    def __init__(self, plan: Plan, templates: Templates, slots: int) -> None:
+        """`slots` is the number of workers that run side by side."""
         self._plan = plan
+        self._slots = slots
         settings = _launch_settings(plan.sweep)
         self._settings = {
             name: digest_of_values([settings, each.model_dump(mode="json")])
@@ -298,10 +309,11 @@ class SharedBeginnings:
         self._launched.add(run.run_id)
         try:
             if name not in beginnings:
+                self._templates.end_beginnings(self._slots)
                 beginnings[name] = None
                 first = batch.model_copy(update={"runs": [self._beginning_of(run)]})
                 beginnings[name] = self._templates.beginning(first, memory_mb, cpu, partial(write, first))
-            shared = beginnings[name]
+            shared = beginnings[name] = beginnings.pop(name)
             return None if shared is None else shared.copy(batch.seed, cpu, directory)
         except HostError:
             return None
@@ -336,7 +348,7 @@ class VirtualWorkers:
         self._cpus = cpus
         self._keeps = kept is not None
         self._templates = kept or Templates(kernel, plan.sweep.clock, cpus[0])
-        self._beginnings = SharedBeginnings(plan, self._templates)
+        self._beginnings = SharedBeginnings(plan, self._templates, len(cpus))
         self._versions: dict[str, str] | None = None
 
     def __call__(self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]) -> Worker:

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Protocol
 
 from owlt.agents.contract.implementation import Clock
-from owlt.orchestrator.planning.plan import Batch, Run
+from owlt.orchestrator.planning.plan import Batch, first_sharing
 
 
 class Places(Protocol):
@@ -111,14 +111,15 @@ Block = tuple[object, ...]
 
 
 def blocks_of_repetitions(batches: Sequence[Batch], clock: Clock, first_index: int) -> list[list[Batch]]:
-    """The batches in blocks: on the exact clock a repetition of each cell, on others a repetition of the sweep.
+    """The batches in blocks: on the exact clock the repetitions of a cell that may share their start, on others a
+    repetition of the sweep.
 
     On the exact clock a run does not depend on the machine, so blocks can be small, and all machines are busy to the
-    end. A cell is a point of the grid with all its implementations. A batch with runs of two repetitions is split; the
-    parts are numbered from `first_index`. Certifications are blocks of their own.
+    end. A cell is a point of the grid with all its implementations. A batch with runs of two blocks is split; the parts
+    are numbered from `first_index`. Certifications are blocks of their own.
     """
     blocks: dict[Block, list[Batch]] = {}
-    for batch, repetition in _split(batches, first_index):
+    for batch, repetition in _split(batches, first_index, first_sharing if clock == "exact" else int):
         key: Block = (repetition,)
         if batch.certify:
             key = ("certify", *batch.certify)
@@ -129,8 +130,9 @@ def blocks_of_repetitions(batches: Sequence[Batch], clock: Clock, first_index: i
     return list(blocks.values())
 
 
-def _split(batches: Iterable[Batch], index: int) -> Iterator[tuple[Batch, int]]:
-    """Each batch, or each of its parts, with the repetition of its runs. A baseline's is that of the run before it."""
+def _split(batches: Iterable[Batch], index: int, turn_of: Callable[[int], int]) -> Iterator[tuple[Batch, int]]:
+    """Each batch, or each of its parts, with what `turn_of` makes of the repetition of its runs. A baseline's is that
+    of the run before it."""
     repetition = 1
     for batch in batches:
         if not batch.runs:
@@ -138,7 +140,7 @@ def _split(batches: Iterable[Batch], index: int) -> Iterator[tuple[Batch, int]]:
             continue
         repetitions = []
         for run in batch.runs:
-            repetition = _repetition(run, repetition)
+            repetition = repetition if run.is_baseline else turn_of(run.repetition)
             repetitions.append(repetition)
         parts = [list(part) for _, part in groupby(zip(batch.runs, repetitions, strict=True), key=lambda pair: pair[1])]
         for number, part in enumerate(parts):
@@ -148,7 +150,3 @@ def _split(batches: Iterable[Batch], index: int) -> Iterator[tuple[Batch, int]]:
             else:
                 yield batch.model_copy(update={"runs": runs, "index": index}), part[0][1]
                 index += 1
-
-
-def _repetition(run: Run, before: int) -> int:
-    return before if run.is_baseline else run.repetition

@@ -31,7 +31,7 @@ from owlt.results.record import RECORD_NAME, RunRecord, write_record
 from owlt.results.recorded_runs import RUNS, read_recorded, run_directory
 from owlt.results.upgrades import SOURCES_NAME
 
-SAME = ("outcome", "started_at_ns", "ended_at_ns", "received_sha256", "received_bytes")
+SAME = ("outcome", "ended_at_ns", "received_sha256", "received_bytes")
 """The fields that are equal in two records of one seed on the clock exact if the implementation sends the same
 packets."""
 VERSIONS = {"kernel": "kernel", "implementation": "version of the implementation"}
@@ -71,6 +71,11 @@ class _Part:
     def runs_of(self, name: str) -> list[Run]:
         """The runs of an implementation that are due or recorded."""
         return [run for run in self.plan.runs if run.run_id in self.due and run.permutation.implementation == name]
+
+    @cached_property
+    def guest_seeds(self) -> dict[str, int]:
+        """The seeds of the guests of its runs."""
+        return {run.run_id: batch.seed for batch in self.plan.batches for run in batch.runs}
 
     def records_of(self, name: str) -> list[RunRecord]:
         """Its records."""
@@ -263,7 +268,7 @@ def _write(parts: Sequence[_Part], pool: _Pool, reports: Sequence[CombinedSource
         implementations=pool.implementations,
         channels={key: channel for part in parts for key, channel in part.plan.channels.items()},
         certifications=[],
-        batches=[Batch(index=run.order, seed=run.seed, runs=[run]) for run, _, _ in pool.runs],
+        batches=[Batch(index=run.order, seed=part.guest_seeds[old.run_id], runs=[run]) for run, part, old in pool.runs],
     )
     write_plan(plan, draft)
     write_whole(

@@ -8,7 +8,8 @@ So a series of failures counts only if the implementation has never completed a 
 one, or if it costs much time: its programs hung, or timed out for more than LONGEST_SERIES_S.
 
 Batches are in the order of the plan, repetition by repetition. So the runs that a deadline leaves to a later start are
-those of the last repetitions, and every cell has the same number of runs, or one less.
+those of the last repetitions, and every cell has the same number of runs, or one less; where repetitions share their
+start, up to as many less as follow each other.
 """
 
 from __future__ import annotations

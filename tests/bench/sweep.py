@@ -19,6 +19,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +37,7 @@ from owlt.reports.page.build import build_report
 from owlt.results.record import Outcome, RunRecord
 from owlt.results.recorded_runs import recorded_runs
 from tests.bench.channel import in_guest
+from tests.kills import become_reaper
 from tests.system.conftest import Guest
 
 GRID = PROFILES / "sweeps" / "grc-nack-2012.yaml"
@@ -77,6 +79,7 @@ def main() -> int:
     kernel = find_kernel()
     if kernel is None:
         sys.exit("bench: no virtual-time kernel is cached; run 'owlt kernel build'")
+    become_reaper()
     plan = sample(int(os.environ.get("OWLT_BENCH_RUNS", TENTH)))
     count = len(plan.runs)
     with tempfile.TemporaryDirectory(prefix="owlt-bench-") as name:
@@ -134,7 +137,11 @@ def cpu_s(work: Callable[[], Result]) -> tuple[float, Result]:
 
 
 def used_s() -> float:
-    """CPU time so far, of this process and of all that it waited for."""
+    """CPU time so far, of this process and of all that it waited for, which includes guests whose template has
+    ended."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 

@@ -1,4 +1,5 @@
-"""Runs that share their beginning, as those of a proof: each is the same as when it is performed alone and whole."""
+"""Runs that share their beginning, as those of a proof or repetitions of a deterministic implementation: each is the
+same as when it is performed alone and whole."""
 
 from __future__ import annotations
 
@@ -7,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
 from tests.system.fault_trials import UDP, owlt, with_defect
+from tests.system.sweeps import perform, records
 
 pytestmark = pytest.mark.usefixtures("guest_kernel")
+DETERMINISTIC = sorted(each.stem for each in implementation_files() if find_implementation(each.stem).deterministic)
 FROM_A_BEGINNING = "runs/shared-beginning/"
 """In the commands of such a run: its programs were started once for all runs."""
 
@@ -29,3 +33,62 @@ def test_a_run_that_shares_its_beginning_has_the_packets_of_the_whole_run(tmp_pa
 
     assert all(is_shared(tmp_path / run) for run in runs)
     assert [replay["captures"] for replay in replays] == [{"sender.pcap": "", "receiver.pcap": ""}] * 2
+
+
+REPETITIONS = 5
+NOISY = """
+forward: {rate: 1 Mbit/s, delay: 250 ms, bit_error_rate: 1.0e-5, duplication_rate: 0.05, jitter: {amount: 1 ms}}
+reverse: {rate: 100 kbit/s, delay: 250 ms, packet_error_rate: 0.1}
+"""
+"""A channel whose errors of all kinds depend on seeds, in both directions."""
+
+
+@pytest.fixture(scope="module")
+def repeated(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
+    """The results of five repetitions of all deterministic implementations, and of one that is not."""
+    directory = tmp_path_factory.mktemp("repeated")
+    (directory / "noisy.yaml").write_text(NOISY)
+    done = perform(
+        directory,
+        directory / "results",
+        implementations=[*DETERMINISTIC, "norm"],
+        repetitions=REPETITIONS,
+        channel=str(directory / "noisy.yaml"),
+        file_size="10 kB",
+        certify=False,
+        keep_captures="full",
+        **dict.fromkeys(("rate", "delay", "packet_error_rate")),
+    )
+    assert done.returncode == 0, done.stderr
+    return directory / "results"
+
+
+def test_repetitions_of_deterministic_implementations_share_their_beginning_after_the_first(repeated: Path) -> None:
+    shared = {name for name in records(repeated) if is_shared(repeated / "runs" / name)}
+    names = {
+        each["implementation"]: name.removesuffix("_r1")
+        for name, each in records(repeated).items()
+        if name.endswith("_r1")
+    }
+
+    assert shared == {f"{names[each]}_r{number}" for each in DETERMINISTIC for number in range(2, REPETITIONS + 1)}
+
+
+def test_the_channel_has_other_errors_in_each_repetition(repeated: Path) -> None:
+    for name in DETERMINISTIC:
+        ended = {each["ended_at_ns"] for each in records(repeated).values() if each["implementation"] == name}
+
+        assert len(ended) > 1, name
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_a_repetition_that_shares_its_beginning_has_the_packets_of_the_whole_run(repeated: Path, name: str) -> None:
+    (run,) = (
+        repeated / "runs" / run_id
+        for run_id, each in records(repeated).items()
+        if each["implementation"] == name and each["repetition"] == REPETITIONS
+    )
+
+    _, replay = owlt(repeated, "replay", str(run))
+
+    assert replay["captures"] == {"sender.pcap": "", "receiver.pcap": ""}

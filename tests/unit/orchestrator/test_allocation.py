@@ -115,6 +115,14 @@ def test_on_the_exact_clock_a_block_has_all_implementations_of_a_cell() -> None:
         assert len({(run.permutation.packet_error_rate, run.repetition) for run in runs}) == 1
 
 
+def test_on_the_exact_clock_repetitions_that_may_share_their_start_are_in_one_block() -> None:
+    plan = small_plan("exact", implementations=["cfdp", "norm"], repetitions=8)
+
+    blocks = [{run.repetition for batch in block for run in batch.runs} for block in blocks_of(plan)]
+
+    assert sorted(map(sorted, blocks)) == 3 * [[1]] + 3 * [[2, 3, 4, 5, 6]] + 3 * [[7, 8]]
+
+
 def test_the_parts_of_a_batch_have_different_numbers() -> None:
     plan = small_plan("skip", repetitions=3, runs_per_guest=4)
 

@@ -17,6 +17,7 @@ from owlt.orchestrator.planning.plan import Plan, Run, faults_of
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.run.branching import beginning_of
 from owlt.orchestrator.run.launching import SharedBeginnings, Templates
+from tests.unit.orchestrator.small_sweep import small_plan
 
 DROP, LATE, TWICE = Action(drop=True), Action(delay_ns=5 * 10**9), Action(duplicate=1)
 AFTER_ANOTHER = Action(hold_until_packet=Aim(direction="forward", packet="cfdp.eof"))
@@ -118,7 +119,7 @@ def test_runs_of_several_plans_share_a_beginning_if_they_are_launched_alike() ->
     templates = Templates(Kernel.model_construct(path=Path("never-booted")), "exact", cpu=0)
 
     for each in (plan, again, options, plan.model_copy(update={"sweep": advertised})):
-        SharedBeginnings(each, templates)
+        SharedBeginnings(each, templates, slots=1)
 
     assert sorted(templates.sharing.values()) == [1, 1, 2]
     templates.close()
@@ -127,8 +128,9 @@ def test_runs_of_several_plans_share_a_beginning_if_they_are_launched_alike() ->
 class Beginning:
     """Stands for the guest of a beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_copies: bool = False) -> None:
         self.has_ended = False
+        self.has_copies = has_copies
 
     def close(self) -> None:
         self.has_ended = True
@@ -144,6 +146,47 @@ def test_a_plan_ends_the_guests_of_beginnings_that_it_does_not_use() -> None:
     assert list(templates.beginnings) == ["used"]
     assert (used.has_ended, unused.has_ended) == (False, True)
     templates.close()
+
+
+def test_beginnings_that_were_not_used_for_longest_are_ended_first_and_none_in_which_a_run_continues() -> None:
+    templates = Templates(Kernel.model_construct(path=Path("never-booted")), "exact", cpu=0)
+    busy, oldest, later, latest = Beginning(has_copies=True), Beginning(), Beginning(), Beginning()
+    templates.beginnings |= {"busy": busy, "oldest": oldest, "failed": None, "later": later, "latest": latest}  # type: ignore[dict-item]
+
+    templates.end_beginnings(most=2)
+
+    assert list(templates.beginnings) == ["busy", "failed", "latest"]
+    assert [each.has_ended for each in (busy, oldest, later, latest)] == [False, True, True, False]
+    templates.close()
+
+
+def repetitions(*numbers: int, is_deterministic: bool = True) -> list[Run | None]:
+    """The beginnings of these repetitions of a cell of the small sweep."""
+    plan = small_plan("exact", repetitions=12)
+    first = plan.runs[0].permutation
+    runs = {run.repetition: run for run in plan.runs if run.permutation == first}
+    return [beginning_of(runs[number], plan.sweep, is_deterministic) for number in numbers]
+
+
+def test_repetitions_of_a_deterministic_implementation_share_their_beginning_five_at_a_time() -> None:
+    second, *others, seventh = repetitions(2, 3, 6, 7)
+
+    assert second is not None
+    assert others == [second, second]
+    assert seventh is not None
+    assert seventh != second
+
+
+def test_a_first_repetition_and_those_of_other_implementations_share_their_beginning_with_none() -> None:
+    first, second = repetitions(1, 2)
+    alone, other = repetitions(2, 3, is_deterministic=False)
+
+    assert first != second
+    assert alone != other
+
+
+def test_a_beginning_that_repetitions_share_has_no_faults() -> None:
+    assert [each and each.faults for each in repetitions(2)] == [[]]
 
 
 def test_all_cases_of_a_plan_have_one_seed() -> None:

@@ -196,7 +196,7 @@ def made_up_summary(run: Run, draw: random.Random) -> CaptureSummary:
     else:
         session_s = whole_s + 20 * max(run.rtt_s, 0.1) * draw.uniform(0.95, 1.05)
         sent, returned = packets + lost + 40 + draw.randrange(6), 9 + 3 * rounds + draw.randrange(5)
-    first_ns = START_NS + run.order * 1_000_000_000
+    first_ns = START_NS + run.repetition * 1_000_000_000
     delays = {"matched": sent, "min_ns": point.delay_ns + 872_000}
     amounts = Amounts(sent * WIRE_BYTES, sent * WIRE_BYTES, returned * 60, returned * 60)
     last_ns, whole_at_ns = (first_ns + int(seconds * 1e9) for seconds in (session_s, whole_s))
