@@ -78,8 +78,7 @@ class Columns:
     offset of a frame's first byte. `network` is 4 or 6 where an IP header can be read, else 0, and with it
     `protocol` (of IPv6: the one behind the extension headers), `identification` (of IPv4), `source` and
     `destination`: IPv4 addresses as integers, for IPv6 indices into `addresses`. Ports are 0 if there are none. `ecn`
-    are the two bits of RFC 3168, `checksum` is that of UDP or TCP, of SCTP the exclusive or of
-    its two halves, 0 where it is not within the `hashed_bytes`.
+    are the two bits of RFC 3168, `checksum` is that of UDP, TCP or SCTP, 0 where it is not within the `hashed_bytes`.
 
     `payload_bytes` is the payload after the header of the transport, by the lengths in the headers and within the sent
     frame; 0 in fragments, in other packets, and if these lengths are not captured or impossible. `sequence`,
@@ -119,7 +118,7 @@ class Columns:
     acknowledgment: NDArray[np.uint32]
     tcp_flags: NDArray[np.uint16]
     window: NDArray[np.uint16]
-    checksum: NDArray[np.uint16]
+    checksum: NDArray[np.uint32]
     header_hash: NDArray[np.uint64]
     body_hash: NDArray[np.uint64]
     payload_hash: NDArray[np.uint64]
@@ -152,9 +151,9 @@ _DTYPES = {
         "u8": ("header_hash", "body_hash", "payload_hash"),
         "u4": (
             *("captured_bytes", "wire_bytes", "source", "destination"),
-            *("payload_bytes", "sequence", "acknowledgment"),
+            *("payload_bytes", "sequence", "acknowledgment", "checksum"),
         ),
-        "u2": ("identification", "source_port", "destination_port", "tcp_flags", "window", "checksum"),
+        "u2": ("identification", "source_port", "destination_port", "tcp_flags", "window"),
         "u1": ("kind", "network", "protocol", "ecn"),
     }.items()
     for name in names

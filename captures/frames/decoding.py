@@ -316,10 +316,8 @@ def _take_checksums(
         places = (block.starts + body)[has] + at
         block.data[places] = block.data[places + 1] = 0
     of_udp = (segments["sequence"] & np.uint32(0xFFFF)).astype(np.uint16)
-    checksums: NDArray[np.generic] = np.where(has_tcp, segments["checksum"], of_udp * has_udp).astype(np.uint16)
-    if has_sctp.any():
-        halves = segments["acknowledgment"] ^ (segments["acknowledgment"] >> np.uint32(16))
-        checksums[has_sctp] = halves[has_sctp] & np.uint32(0xFFFF)
+    checksums: NDArray[np.generic] = np.where(has_tcp, segments["checksum"], of_udp * has_udp).astype(np.uint32)
+    np.copyto(checksums, segments["acknowledgment"], where=has_sctp)
     return checksums
 
 

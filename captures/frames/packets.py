@@ -244,9 +244,12 @@ def _with_crc(packet: bytes) -> bytes:
 
 
 def left_to_the_card(checksum: int, frame: bytes, wire_bytes: int, link_type: int) -> bool:
-    """Whether a checksum is one that hosts leave to a card to complete: the sum of the pseudo header, or 0."""
+    """Whether a checksum is one that hosts leave to a card to complete: 0 or, except of SCTP, the sum of the pseudo
+    header."""
     packet = find_packet(frame, wire_bytes, link_type)
-    return isinstance(packet, LocatedPacket) and checksum in (0, _folded(_pseudo_sum(packet)))
+    if not isinstance(packet, LocatedPacket):
+        return False
+    return not checksum or (packet.protocol != SCTP and checksum == _folded(_pseudo_sum(packet)))
 
 
 def _pseudo_sum(packet: LocatedPacket) -> int:

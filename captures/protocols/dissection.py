@@ -193,7 +193,10 @@ class _Capture:
                 if columns.network[row] == 6 and columns.kind[row] == Kind.FRAGMENT:
                     yield _fragment_of_ipv6(row, host, octets, field_values, readers)
                 else:
-                    yield _dissected(row, _Frame(host, transport, octets, wire_bytes, field_values), readers)
+                    payload_bytes = int(columns.payload_bytes[row])
+                    yield _dissected(
+                        row, _Frame(host, transport, octets, wire_bytes, payload_bytes, field_values), readers
+                    )
 
 
 class _Readers:
@@ -220,7 +223,7 @@ class _Readers:
         return [name for name, reader in self._by_name.items() if not reader.NEEDS_TSHARK]
 
     def all(self) -> list[Reader]:
-        return [*self._by_name.values(), self._tcp[True]]
+        return [*self._by_name.values(), self._tcp[True], self._sctp]
 
     def of(self, transport: Transport, source_port: int, destination_port: int) -> Reader:
         ports = transport, source_port, destination_port
@@ -236,12 +239,14 @@ class _Readers:
 
 @dataclass(frozen=True)
 class _Frame:
-    """A packet as it was captured, with tshark's fields; `wire_bytes` is the length of the IP packet."""
+    """A packet as it was captured, with tshark's fields; `wire_bytes` is the length of the IP packet, `payload_bytes`
+    as in the columns."""
 
     host: Host
     transport: Transport
     octets: bytes
     wire_bytes: int
+    payload_bytes: int
     field_values: dict[str, str]
 
     def number(self, name: str) -> int:
@@ -279,9 +284,8 @@ def _dissected(row: int, frame: _Frame, readers: _Readers) -> Dissected:
     elif frame.transport == "udp":
         span = _span_of_udp(frame, ip_bytes, is_ipv6)
     elif frame.transport == "sctp":
-        begin = (_IPV6_HEADER_BYTES if is_ipv6 else frame.number("ip.hdr_len")) + SCTP_BYTES
-        length = max(ip_bytes - begin, 0)
-        span = _Span(begin, length, length)
+        length = frame.payload_bytes
+        span = _Span(min(ip_bytes, frame.wire_bytes) - length, length, length)
     else:
         length = min(frame.number("tcp.len"), ip_bytes)
         span = _Span(ip_bytes - length, length, length)
@@ -292,7 +296,8 @@ def _dissected(row: int, frame: _Frame, readers: _Readers) -> Dissected:
     is_layer_there = not reader.LAYER or reader.LAYER in frame.field_values["frame.protocols"].split(":")
     is_wrong = reader.NEEDS_TSHARK and bool(frame.field_values["_ws.malformed"]) and not packet.cut
     is_cut = len(frame.octets) < min(frame.wire_bytes, ip_bytes)
-    of_transport = "" if is_cut or not claimed_bytes else frame.field_values[f"{frame.transport}.checksum.status"]
+    is_checked = not (is_cut or is_fragment) and claimed_bytes  # tshark checks a fragment of SCTP as a whole packet
+    of_transport = frame.field_values[f"{frame.transport}.checksum.status"] if is_checked else ""
     return Dissected(
         row=row,
         packet=packet,
@@ -305,7 +310,8 @@ def _dissected(row: int, frame: _Frame, readers: _Readers) -> Dissected:
 
 
 def _span_of_fragment(frame: _Frame, ip_bytes: int, fragment_at: int) -> _Span:
-    begin = frame.number("ip.hdr_len") + (0 if fragment_at else _UDP_HEADER_BYTES)
+    header_bytes = SCTP_BYTES if frame.transport == "sctp" else _UDP_HEADER_BYTES
+    begin = frame.number("ip.hdr_len") + (0 if fragment_at else header_bytes)
     length = max(ip_bytes - begin, 0)
     whole = length if fragment_at else max(frame.number("udp.length") - _UDP_HEADER_BYTES, length)
     return _Span(begin, length, whole)

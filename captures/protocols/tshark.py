@@ -27,6 +27,7 @@ from owlt.captures.frames.packets import find_network
 _OPTIONS = (
     *("-o", "tcp.desegment_tcp_streams:FALSE"),  # a hundred times faster, and segments stay what they are
     *("-o", "ip.defragment:FALSE", "-o", "ipv6.defragment:FALSE"),  # the first has the headers, the last may be lost
+    *("-o", "sctp.reassembly:FALSE", "-o", "sctp.ulp_dissection:FALSE", "-o", "sctp.checksum:crc-32c"),
     *("-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"),
 )
 _IP_TYPES = (b"\x08\x00", b"\x86\xdd")

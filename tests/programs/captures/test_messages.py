@@ -9,9 +9,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet import IP, TCP, UDP, fragment
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, fragment6
 from scapy.layers.l2 import Ether
+from scapy.layers.sctp import SCTP, SCTPChunkCookieAck, SCTPChunkData
 from scapy.packet import Packet, Raw
 
 from owlt.agents.ltp.segments import Cancel, CancelAck, Checkpoint, Claim, DataSegment, Report, ReportAck
@@ -29,8 +30,11 @@ from owlt.captures.protocols.messages import (
 )
 from tests.unit.captures.making import (
     RECEIVER,
+    RECEIVER_6,
     SENDER,
+    SENDER_6,
     SESSION,
+    SESSION_6,
     ethernet,
     flip,
     timed,
@@ -535,6 +539,52 @@ def test_a_new_connection_of_the_same_ports_begins_anew(tmp_path: Path, ending: 
 
     assert names(found)[-1] == "data"
     assert found[-1].unplaced  # two connections filled the file
+
+
+# SCTP: RFC 9260
+
+
+def sctp(number: int, before: Packet | None = None, *, count: int = 100) -> Packet:
+    """A packet with a DATA chunk; `before` are the headers before it."""
+    chunk = SCTPChunkData(tsn=number, data=bytes(count), beginning=1, ending=1)
+    header = before or ethernet() / IP(src=SENDER, dst=RECEIVER, id=number)
+    return header / SCTP(sport=40000, dport=5224, tag=7) / chunk
+
+
+def test_a_wrong_checksum_of_sctp_shows_the_damage(tmp_path: Path) -> None:
+    frames = [bytes(sctp(number)) for number in (1, 2, 3)]
+    found = read(tmp_path, [frames[0], flip(frames[1], 8 * 90), frames[1], frames[2]], ())
+
+    assert names(found) == ["DATA", "damaged DATA", "DATA", "DATA"]
+    assert [message.is_refused for message in found] == [False, True, False, False]
+
+
+def test_checksums_of_sctp_that_a_card_fills_in_are_no_damage(tmp_path: Path) -> None:
+    frames = [bytes(sctp(number)) for number in range(3)]
+
+    assert names(read(tmp_path, [frame[:42] + bytes(4) + frame[46:] for frame in frames], ())) == ["DATA"] * 3
+
+
+def test_fragments_of_a_packet_of_sctp_are_of_its_chunks(tmp_path: Path) -> None:
+    frames = [bytes(each) for each in fragment(sctp(7, count=1400), fragsize=600)]
+    found = read(tmp_path, [*frames, bytes(sctp(8))], ())
+
+    assert content(found) == [("DATA", "TSN 7, 1400 B"), *[("IP fragment", "of DATA")] * 2, ("DATA", "TSN 8, 100 B")]
+
+
+def test_sctp_is_read_behind_the_extension_headers_of_ipv6(tmp_path: Path) -> None:
+    header = ethernet() / IPv6(src=SENDER_6, dst=RECEIVER_6)
+    extended = [header, header / IPv6ExtHdrDestOpt(), header / IPv6ExtHdrFragment(nh=132)]
+    frames = [bytes(sctp(number, before)) for number, before in enumerate(extended)]
+    found = messages(write_pcap(tmp_path / "x.pcap", timed(frames)), SESSION_6, ())
+
+    assert content(found) == [("DATA", f"TSN {number}, 100 B") for number in range(3)]
+
+
+def test_the_padding_of_a_short_frame_is_no_chunk(tmp_path: Path) -> None:
+    short = bytes(ethernet() / IP(src=SENDER, dst=RECEIVER) / SCTP(sport=40000, dport=5224) / SCTPChunkCookieAck())
+
+    assert names(read(tmp_path, [short.ljust(60, b"\0")], ())) == ["COOKIE ACK"]
 
 
 # QUIC: RFC 9000, RFC 9369

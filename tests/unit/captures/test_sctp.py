@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from scapy.packet import Packet as Layer
 
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.frames.conversations import propose_session
-from owlt.captures.frames.packets import completed, has_right_checksums
+from owlt.captures.frames.packets import completed, has_right_checksums, left_to_the_card
+from owlt.captures.matches.delivery import INTACT
+from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.reader import NO_FIELDS, Packet, Unreadable
 from owlt.captures.protocols.sctp import Sctp
 from owlt.emulator.channel.packet_filter import compiled
-from tests.unit.captures.making import RECEIVER, SENDER, ethernet, flip, sctp_frame, timed, write_pcap
+from tests.unit.captures.making import RECEIVER, SENDER, SESSION, ethernet, flip, later, sctp_frame, timed, write_pcap
 from tests.unit.emulator.test_aimed_faults import passes
 
 ETHERNET = 1
@@ -68,10 +71,43 @@ def test_of_a_cut_packet_the_chunks_that_were_captured_are_read() -> None:
     assert names(Sctp(), cut) == ["COOKIE ACK", "DATA"]
 
 
-@pytest.mark.parametrize("octets", [bytes(3), bytes([0, 0, 0, 3]) + bytes(8)], ids=["no header", "a length below 4"])
+@pytest.mark.parametrize("captured_bytes", range(4 + 16 + 100))
+def test_a_packet_that_is_cut_anywhere_is_neither_malformed_nor_a_retransmission(captured_bytes: int) -> None:
+    reader, whole = Sctp(), packet(SCTPChunkCookieAck(), data(7))
+    first = [content.name for content in reader.read(replace(whole, payload=whole.payload[:captured_bytes]))]
+    other = packet(SCTPChunkCookieAck(), data(8))
+    second = reader.read(replace(other, payload=other.payload[:captured_bytes]))
+
+    assert [content.name for content in second] == first
+    assert set(first) <= {"COOKIE ACK", "DATA", "chunk", "rest of the datagram"}
+    assert any(content.unplaced for content in second)
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"",
+        bytes(3),
+        *(bytes([0, 3, 0, length]) + bytes(12) for length in (0, 1, 3)),
+        bytes([0, 3, 0, 8]) + bytes(4),
+        bytes([3, 0, 0, 4]) + bytes([11, 0, 0, 4]),
+        bytes([0, 3, 255, 255]) + bytes(100),
+    ],
+    ids=["no chunk", "no header", "length 0", "1", "3", "DATA without TSN", "SACK without TSN", "beyond the packet"],
+)
 def test_a_chunk_that_violates_the_protocol_is_not_readable(octets: bytes) -> None:
     with pytest.raises(Unreadable):
         Sctp().read(packet(Layer(octets)))
+
+
+def test_the_last_chunk_needs_no_padding() -> None:
+    assert names(Sctp(), packet(data(7), Layer(bytes([0, 3, 0, 17]) + bytes(13)))) == ["DATA", "DATA"]
+
+
+def test_another_association_numbers_its_data_anew() -> None:
+    first, second = (replace(packet(data(7)), fields={"sctp.verification_tag": tag}) for tag in ("0x1", "0x2"))
+
+    assert names(Sctp(), first, second, second) == ["DATA", "DATA", "retransmission"]
 
 
 def test_the_payload_is_what_follows_the_common_header_over_both_versions_of_ip(tmp_path: Path) -> None:
@@ -97,6 +133,25 @@ def test_a_checksum_is_right_until_a_bit_of_the_packet_is_flipped() -> None:
     assert all(is_right for _, is_right in has_right_checksums(frame, frame))
     for bit in range(8 * (14 + 20), 8 * len(frame)):
         assert [is_right for _, is_right in has_right_checksums(flip(frame, bit), frame)] == [True, False]
+
+
+@pytest.mark.parametrize("bit", [0, 5, 15])
+def test_equal_flips_in_both_halves_of_a_checksum_are_damage(tmp_path: Path, bit: int) -> None:
+    frames = [sctp_frame(bytes(99), number=n) for n in range(3)]
+    hit = flip(flip(frames[1], 8 * CHECKSUM_AT + bit), 8 * CHECKSUM_AT + 16 + bit)
+    sent = read_columns(write_pcap(tmp_path / "sent.pcap", timed(frames)))
+    arrived = read_columns(write_pcap(tmp_path / "arrived.pcap", later(timed([frames[0], hit, frames[2]]), 1000)))
+
+    assert (match_captures(sent, arrived, SESSION).forward.flipped_bit != INTACT).tolist() == [False, True, False]
+
+
+def test_only_the_checksum_0_was_left_to_a_card() -> None:
+    frame = sctp_frame(bytes(99))
+    pseudo_header = IP(frame[14:34])
+    words = [*struct.unpack(">4H", bytes(pseudo_header)[12:20]), 132, len(frame) - 34]
+
+    assert left_to_the_card(0, frame, len(frame), ETHERNET)
+    assert not left_to_the_card(sum(words) % 0xFFFF, frame, len(frame), ETHERNET)
 
 
 def test_a_checksum_that_was_left_to_a_card_is_completed() -> None:
