@@ -33,7 +33,7 @@ MOST_DUPLICATES = 1_000_000
 MOST_OVERTAKING = 100_000
 ALL = "all"
 _RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")
-_FIELD = re.compile(r"(ether|ip|ip6|udp|tcp)\[(\d{1,5})(?::([124]))?\]\s*=\s*(0x[0-9a-fA-F]{1,8}|\d{1,10})")
+_FIELD = re.compile(r"(ether|ip|ip6|udp|tcp|sctp)\[(\d{1,5})(?::([124]))?\]\s*=\s*(0x[0-9a-fA-F]{1,8}|\d{1,10})")
 
 
 class Range(NamedTuple):
@@ -166,7 +166,7 @@ class Aim(Value):
 class FieldChange(NamedTuple):
     """A field of a packet that is overwritten: `layer` and `offset` as in pcap-filter(7), with the value's bytes."""
 
-    layer: Literal["ether", "ip", "ip6", "udp", "tcp"]
+    layer: Literal["ether", "ip", "ip6", "udp", "tcp", "sctp"]
     offset: int
     value: bytes
 

@@ -24,7 +24,8 @@ _CLASSES = PACKAGE / "profiles" / "packets"
 _NAME = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+")
 _VERSION = re.compile(r"v?\d+$")
 _INDEX = re.compile(r"\b(udp|tcp|sctp)\s*\[")
-_NUMBERS = {"udp": 17, "tcp": 6, "sctp": 132}
+NUMBERS = {"udp": 17, "tcp": 6, "sctp": 132}
+"""The numbers of the transports (IANA)."""
 _LIBRARIES = ("libpcap.so.0.8", "libpcap.so.1")
 """The names of the library: Debian's, and the usual one."""
 _ETHERNET, _LONGEST_FRAME, _NO_NETMASK = 1, 65_535, 0xFFFF_FFFF
@@ -82,7 +83,7 @@ def over_both_versions(expression: str) -> str:
     if not transports:
         return expression
     over_ipv6 = _INDEX.sub("ip6[40+", expression)
-    is_next = " or ".join(f"ip6[6] = {_NUMBERS[transport]}" for transport in transports)
+    is_next = " or ".join(f"ip6[6] = {NUMBERS[transport]}" for transport in transports)
     return f"(ip and ({expression})) or (ip6 and ({is_next}) and ({over_ipv6}))"
 
 

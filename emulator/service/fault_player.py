@@ -21,8 +21,10 @@ from threading import Lock, Thread
 from types import MappingProxyType
 from typing import Any, Literal
 
+import fastcrc
+
 from owlt.emulator.channel.aimed_fault import Fault, FieldChange
-from owlt.emulator.channel.packet_filter import ANY, compiled
+from owlt.emulator.channel.packet_filter import ANY, NUMBERS, compiled
 from owlt.emulator.channel.spec import DIRECTIONS
 from owlt.emulator.kernel.aims import TAP_PREFIX, AimStage, HitPacket, Rule, Tap, injector
 from owlt.emulator.kernel.direction import Direction
@@ -386,34 +388,43 @@ def with_flipped_bits(frame: bytes, bits: Sequence[int]) -> bytes:
 
 _IP_AT, _IPV4_BYTES, _IPV6_BYTES = 14, 20, 40
 _PROTOCOL_AT, _NEXT_HEADER_AT = 9, 6
-_NAMES = {17: "udp", 6: "tcp"}
-_CHECKSUM_AT = {17: 6, 6: 16}
-"""Where the checksum is in a header, by the number of the protocol."""
+_FRAGMENT_AT, _MORE_OR_OFFSET = slice(20, 22), 0x3FFF
+_NAMES = {number: name for name, number in NUMBERS.items()}
+_CHECKSUM_AT = {"udp": 6, "tcp": 16}
+"""Where the Internet checksum is in a header."""
+_CRC = slice(8, 12)
+"""The place of the CRC32c in the header of SCTP."""
 
 
 def with_field(frame: bytes, change: FieldChange) -> bytes:
-    """The frame with another value in a field, and with right checksums in IPv4, UDP and TCP. A frame without the
-    layer, or that ends before the field does, stays as it is.
+    """The frame with another value in a field, and with right checksums in IPv4, UDP, TCP and SCTP. A frame without
+    the layer, or that ends before the field does, stays as it is. A fragment of IPv4 has no transport: its checksum
+    covers other fragments too.
     """
     is_ipv6 = frame[12:14] == b"\x86\xdd"
     if len(frame) < _IP_AT + _IPV4_BYTES or not (is_ipv6 or frame[12:14] == b"\x08\0"):
         return _overwritten(frame, change.offset, change.value) if change.layer == "ether" else frame
     transport_at = _IP_AT + (_IPV6_BYTES if is_ipv6 else (frame[_IP_AT] & 0x0F) * 4)
     protocol = frame[_IP_AT + (_NEXT_HEADER_AT if is_ipv6 else _PROTOCOL_AT)]
-    layers = {"ether": 0, "ip6" if is_ipv6 else "ip": _IP_AT, _NAMES.get(protocol, ""): transport_at}
+    is_fragment = not is_ipv6 and int.from_bytes(frame[_FRAGMENT_AT]) & _MORE_OR_OFFSET
+    transport = "" if is_fragment else _NAMES.get(protocol, "")
+    layers = {"ether": 0, "ip6" if is_ipv6 else "ip": _IP_AT, transport: transport_at}
     at = layers.get(change.layer, len(frame)) + change.offset
     changed = bytearray(_overwritten(frame, at, change.value))
     if changed == frame:
         return frame
     if not is_ipv6:
         _set_checksum(changed, _IP_AT + 10, bytes(changed[_IP_AT:transport_at]))
-    addresses = changed[_IP_AT + 8 : _IP_AT + 40] if is_ipv6 else changed[_IP_AT + 12 : _IP_AT + 20]
-    if protocol in _CHECKSUM_AT:
-        length_at = _IP_AT + (4 if is_ipv6 else 2)
-        counted_from = transport_at if is_ipv6 else _IP_AT
-        segment = bytes(changed[transport_at : counted_from + int.from_bytes(changed[length_at : length_at + 2])])
+    length_at = _IP_AT + (4 if is_ipv6 else 2)
+    counted_from = transport_at if is_ipv6 else _IP_AT
+    segment = bytes(changed[transport_at : counted_from + int.from_bytes(changed[length_at : length_at + 2])])
+    if transport in _CHECKSUM_AT:
+        addresses = changed[_IP_AT + 8 : _IP_AT + 40] if is_ipv6 else changed[_IP_AT + 12 : _IP_AT + 20]
         pseudo = bytes(addresses) + len(segment).to_bytes(4) + bytes([0, 0, 0, protocol])
-        _set_checksum(changed, transport_at + _CHECKSUM_AT[protocol], pseudo + segment)
+        _set_checksum(changed, transport_at + _CHECKSUM_AT[transport], pseudo + segment)
+    elif transport and len(segment) >= _CRC.stop:
+        crc = fastcrc.crc32.iscsi(segment[: _CRC.start] + bytes(4) + segment[_CRC.stop :])
+        changed[transport_at + _CRC.start : transport_at + _CRC.stop] = crc.to_bytes(4, "little")
     return bytes(changed)
 
 

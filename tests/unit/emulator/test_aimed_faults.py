@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
+from scapy.layers.sctp import SCTP, SCTPChunkData
 from scapy.packet import Packet, Raw
 
 from owlt.emulator.channel.aimed_fault import FieldChange
@@ -39,6 +40,7 @@ def channel(*faults: dict[str, Any]) -> ChannelSpec:
         {"direction": "reverse", "action": {"duplicate": 3}},
         {"direction": "reverse", "action": {"corrupt_bits": [8.0, 9.0]}},
         {"direction": "reverse", "action": {"corrupt_field": "udp[8:2] = 0x3007"}},
+        {"direction": "reverse", "action": {"corrupt_field": "sctp[16:4] = 0x00000007"}},
         {"direction": "reverse", "action": {"reorder_behind": 3}},
         {"direction": "reverse", "action": {"replay_after": "10 s"}},
     ],
@@ -166,6 +168,37 @@ def test_a_changed_field_leaves_a_packet_whose_checksums_scapy_computes_too(vers
     assert changed != frame
     assert changed[-length + 2 : -length + 4] == b"\xab\xcd"
     assert bytes(Ether(bytes(rebuilt))) == changed
+
+
+@pytest.mark.parametrize("version", [IP(src="10.0.0.1", dst="10.0.0.2"), IPv6()], ids=["IPv4", "IPv6"])
+@pytest.mark.parametrize("padding", [b"", bytes(6)], ids=["whole", "padded"])
+def test_a_changed_field_of_sctp_leaves_a_packet_whose_checksum_scapy_computes_too(
+    version: Packet, padding: bytes
+) -> None:
+    frame = bytes(Ether() / version / SCTP(sport=1, dport=2, tag=7) / SCTPChunkData(tsn=1, data=b"1234567"))
+    changed = with_field(frame + padding, FieldChange("sctp", 28, b"\xab\xcd"))
+    rebuilt = Ether(changed[: len(frame)])
+    del rebuilt[SCTP].chksum
+
+    assert changed[len(frame) :] == padding
+    assert bytes(rebuilt[SCTPChunkData].data) == b"\xab\xcd34567"
+    assert bytes(rebuilt) == changed[: len(frame)]
+
+
+def test_an_sctp_packet_that_is_shorter_than_its_header_keeps_its_content() -> None:
+    frame = bytes(Ether() / IP(proto=132, ttl=9) / Raw(b"12345678901"))
+
+    assert with_field(frame, FieldChange("ip", 8, b"\x08"))[34:] == frame[34:]
+
+
+@pytest.mark.parametrize("transport", [UDP(), TCP(), SCTP() / Raw(bytes(4))], ids=["udp", "tcp", "sctp"])
+def test_the_content_of_a_fragment_has_no_header_and_no_checksum(transport: Packet) -> None:
+    whole = Ether() / IP(src="10.0.0.1", dst="10.0.0.2", ttl=9) / transport / Raw(bytes(range(200)))
+    for part in fragment(whole, fragsize=104):
+        frame = bytes(part)
+
+        assert with_field(frame, FieldChange("ip", 8, b"\x08"))[34:] == frame[34:]
+        assert with_field(frame, FieldChange(transport.name.lower(), 0, b"\x01")) == frame
 
 
 def test_a_field_of_a_layer_that_the_packet_does_not_have_changes_nothing() -> None:
