@@ -19,6 +19,7 @@ from pathlib import Path
 from owlt.agents.contract.implementation import ROLES, Role
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.rigs.network import namespace_file
+from owlt.orchestrator.run.observing import SOCKET_TABLES
 from owlt.orchestrator.run.programs import Living, serving_side
 from owlt.orchestrator.run.staging import Staged, rendered_again, stage
 from owlt.orchestrator.run.state import RunResult, Setting, Sides
@@ -29,7 +30,7 @@ TRANSFERS = "transfers.jsonl"
 """A line for each run of a life, as `Transfer` has it."""
 _TIME_WAIT = "06"
 """State of a TCP connection that only the kernel still knows, for a minute (include/net/tcp_states.h)."""
-_SOCKETS = ("udp", "udp6", "tcp", "tcp6", "raw", "raw6", "packet")
+_SOCKETS = (*SOCKET_TABLES, "raw", "raw6", "packet")
 
 
 @dataclass(frozen=True)

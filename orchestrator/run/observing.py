@@ -101,7 +101,7 @@ def _refusals(host: Host) -> dict[str, int]:
     }
 
 
-SOCKET_TABLES = ("udp", "udp6", "tcp", "tcp6")
+SOCKET_TABLES = ("udp", "udp6", "tcp", "tcp6", "sctp/eps", "sctp/assocs")
 TCP_STATES = {
     "01": "ESTABLISHED",
     "02": "SYN_SENT",
@@ -116,21 +116,35 @@ TCP_STATES = {
 }
 """By their numbers in proc_net_tcp.rst (net/tcp_states.h). TIME_WAIT is none: it is no state of a program."""
 _SOCKET = re.compile(r" *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} ([0-9A-F]{2}) ")
+_OF_SCTP = (["ENDPT"], ["ASSOC"])
+"""The first words of the tables of SCTP: sockets that listen, and associations."""
+SCTP_STATES = (
+    *("CLOSED", "COOKIE_WAIT", "COOKIE_ECHOED", "ESTABLISHED"),
+    *("SHUTDOWN_PENDING", "SHUTDOWN_SENT", "SHUTDOWN_RECEIVED", "SHUTDOWN_ACK_SENT"),
+)
+"""Of an association, by their numbers (enum sctp_state in net/sctp/constants.h)."""
 Sockets = dict[Role, list[str]]
 
 
 def read_sockets(rig: Rig) -> Sockets:
-    """The UDP and TCP sockets of each host by kind and port, such as "udp 4556" and "tcp 5001 LISTEN"."""
+    """The sockets of each host."""
     hosts = (rig.sender.host, rig.receiver.host)
-    read = rig.at_once(*(lambda host=host: _sockets(host) for host in hosts))
+    read = rig.at_once(*(lambda host=host: sockets_of(host) for host in hosts))
     return dict(zip(ROLES, read, strict=True))
 
 
-def _sockets(host: Host) -> list[str]:
-    found, kind = [], ""
+def sockets_of(host: Host) -> list[str]:
+    """The UDP, TCP and SCTP sockets of a host by kind and port, such as "udp 4556", "tcp 5001 LISTEN" and
+    "sctp 5003 ESTABLISHED"."""
+    found, kind, columns = [], "", list[str]()
     for line in host.network_tables(*SOCKET_TABLES).splitlines():
-        if "local_address" in line:  # the first line of a table; only that of UDP ends with drops
+        if line.split()[:1] in _OF_SCTP:
+            kind, columns = "sctp", line.split()
+        elif "local_address" in line:  # the first line of a table; only that of UDP ends with drops
             kind = "udp" if line.split()[-1] == "drops" else "tcp"
+        elif kind == "sctp":
+            values = dict(zip(columns, line.split(), strict=False))
+            found.append(f"sctp {values['LPORT']} {SCTP_STATES[int(values['ST'])] if 'ST' in values else 'LISTEN'}")
         elif (socket := _SOCKET.match(line)) and (kind == "udp" or socket[2] in TCP_STATES):
             found.append(f"{kind} {int(socket[1], 16)}" + (f" {TCP_STATES[socket[2]]}" if kind == "tcp" else ""))
     return sorted(found)
@@ -139,7 +153,7 @@ def _sockets(host: Host) -> list[str]:
 def opened_since(before: Sequence[str], now: Sequence[str]) -> list[str]:
     """The sockets that a host has opened between two readings, without connections to a port that was listened on
     before, such as that of SSH: these belong to other services of the host."""
-    served = {f"tcp {socket.split()[1]} " for socket in before if socket.endswith(" LISTEN")}
+    served = {socket.removesuffix("LISTEN") for socket in before if socket.endswith(" LISTEN")}
     opened = Counter(socket for socket in now if not socket.startswith(tuple(served))) - Counter(before)
     return sorted(opened.elements())
 

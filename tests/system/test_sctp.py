@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,22 @@ def test_packets_and_retransmissions_of_the_sender_are_those_that_tshark_counts(
     assert repeated > 0
 
 
+@pytest.mark.parametrize(
+    ("action", "outcome"),
+    [({"corrupt_field": "sctp[28:4] = 0x00000000"}, "corrupt"), ({"corrupt_bits": [8 * (14 + 20 + 28)]}, "completed")],
+    ids=["field", "bit"],
+)
+def test_the_kernel_accepts_a_changed_field_and_no_flipped_bit(
+    tmp_path: Path, action: dict[str, Any], outcome: str
+) -> None:
+    fault = {"direction": "forward", "packet": "sctp.data", "occurrence": 3, "action": action}
+    perform(tmp_path, tmp_path / "results", implementations=["socat-sctp"], faults=[fault])
+    (record,) = records(tmp_path / "results").values()
+
+    assert (record["outcome"], record["suspect"]) == (outcome, [])
+    assert record["emulator_statistics"]["forward"]["faults"]["corrupted_packets"] == 1
+
+
 @pytest.mark.parametrize(("cookie_hmac", "outcome"), [("none", "completed"), ("", "timed_out")])
 def test_after_a_lost_cookie_ack_only_cookies_without_a_signature_are_answered_again(
     tmp_path: Path, cookie_hmac: str, outcome: str
@@ -62,4 +79,6 @@ def test_after_a_lost_cookie_ack_only_cookies_without_a_signature_are_answered_a
         file_size="20 kB",
     )
 
-    assert [record["outcome"] for record in records(tmp_path / "results").values()] == [outcome]
+    (record,) = records(tmp_path / "results").values()
+    assert record["outcome"] == outcome
+    assert ("sctp 5003 ESTABLISHED" in record["receiver"]["open_sockets"]) == (outcome == "timed_out")
