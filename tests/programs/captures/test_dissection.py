@@ -11,7 +11,7 @@ import pytest
 from owlt.captures.frames.session import Session
 from owlt.captures.protocols.messages import messages
 from owlt.captures.protocols.tshark import NoDissection
-from tests.unit.captures.making import RECEIVER, SENDER, SESSION, timed, udp_frame, write_pcap
+from tests.unit.captures.making import RECEIVER, SENDER, SESSION, sctp_frame, timed, udp_frame, write_pcap
 from tests.unit.captures.octets import (
     AGGREGATE,
     BUNDLES,
@@ -48,6 +48,7 @@ RUNS = {
     ),
     "udt": (UDT, [frame(bytes(60)), frame(b"\x80\x02" + bytes(14))]),
     "tcp": (TCP_FILE, [segment("S", 5), segment("A", 6, 1, 100), segment("FA", 106, 1)]),
+    "sctp": ((), [sctp_frame(bytes(100)), sctp_frame(b""), sctp_frame(bytes([3, 0, 0, 16]) + bytes(12))]),
 }
 
 
@@ -70,7 +71,7 @@ def mutated(octets: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("snaplen", [262_144, 60])
-@pytest.mark.parametrize("protocol", sorted(set(RUNS) - {"tcp"}))
+@pytest.mark.parametrize("protocol", sorted(set(RUNS) - {"tcp", "sctp"}))
 def test_whatever_the_octets_each_packet_becomes_a_message(tmp_path: Path, protocol: str, snaplen: int) -> None:
     dissector, frames = RUNS[protocol]
     chance = random.Random(snaplen)
@@ -83,8 +84,11 @@ def test_whatever_the_octets_each_packet_becomes_a_message(tmp_path: Path, proto
 
 
 @pytest.mark.parametrize("snaplen", [262_144, 60])
-def test_whatever_the_header_of_tcp_each_packet_becomes_a_message(tmp_path: Path, snaplen: int) -> None:
-    dissector, frames = RUNS["tcp"]
+@pytest.mark.parametrize("protocol", ["tcp", "sctp"])
+def test_whatever_the_header_of_tcp_or_sctp_each_packet_becomes_a_message(
+    tmp_path: Path, protocol: str, snaplen: int
+) -> None:
+    dissector, frames = RUNS[protocol]
     chance = random.Random(snaplen)
     made = []
     for _ in range(400):
