@@ -120,9 +120,9 @@ def one_of(*keys: str) -> ConfigDict:
 
 
 class Ready(Value):
-    """The sign that a side is ready, exactly one of four; if it does not come in time, the run has failed."""
+    """The sign that a side is ready, exactly one of five; if it does not come in time, the run has failed."""
 
-    model_config = one_of("line", "udp_port", "tcp_port", "file")
+    model_config = one_of("line", "udp_port", "tcp_port", "sctp_port", "file")
 
     line: Pattern | None = Field(
         default=None, description="regular expression that matches a line of its output or errors"
@@ -130,6 +130,9 @@ class Ready(Value):
     udp_port: PortText | None = Field(default=None, description="the UDP port is bound; number or {placeholder}")
     tcp_port: PortText | None = Field(
         default=None, description="a program listens on the TCP port; number or {placeholder}"
+    )
+    sctp_port: PortText | None = Field(
+        default=None, description="a program listens on the SCTP port; number or {placeholder}"
     )
     file: Text | None = Field(
         default=None, description="the file exists, in the run directory unless its path begins with /"
@@ -140,9 +143,10 @@ class Ready(Value):
 
     @model_validator(mode="after")
     def _check_one_sign(self) -> Self:
-        if sum(sign is not None for sign in (self.line, self.udp_port, self.tcp_port, self.file)) != 1:
+        signs = (self.line, self.udp_port, self.tcp_port, self.sctp_port, self.file)
+        if sum(sign is not None for sign in signs) != 1:
             raise unexpected(
-                "exactly one of line, udp_port, tcp_port, file",
+                "exactly one of line, udp_port, tcp_port, sctp_port, file",
                 fix="remove ready if the program gives none of these signs",
             )
         return self

@@ -272,7 +272,7 @@ def _suspect_delivery(
 
 
 def _most_data_bytes(capture: Columns, rows: NDArray[np.int64]) -> int:
-    """An upper bound of the data in these frames, in bytes: their UDP or TCP payloads, equal payloads counted once.
+    """An upper bound of the data in these frames, in bytes: their transport payloads, equal payloads counted once.
 
     It holds for any protocol, encrypted or with redundancy, because the test file is random and cannot be compressed.
     For a frame whose payload is not known, the whole frame counts.

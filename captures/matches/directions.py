@@ -197,7 +197,7 @@ def content_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
 
 
 def unchecked_key(capture: Columns, rows: Rows) -> NDArray[np.uint64]:
-    """A key of the parts that neither a router nor a card that completes UDP or TCP checksums changes."""
+    """A key of the parts that neither a router nor a card that completes checksums changes."""
     return _packet_key(capture, rows) + capture.body_hash[rows]
 
 

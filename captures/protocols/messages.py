@@ -37,7 +37,7 @@ correct.
 class Message:
     """A packet of the session as its protocol names it.
 
-    `frame` is its number in the capture, from 1; `host` sent it. `payload_bytes` are behind its UDP or TCP header.
+    `frame` is its number in the capture, from 1; `host` sent it. `payload_bytes` are behind its transport's header.
     `name` is the field's word, `detail` a few words more; a message that is shorter than it states has "cut" in its
     detail. A packet whose checksum is wrong is named "damaged" followed by the name that its content suggests, one that
     cannot be read "malformed" followed by the expected name; neither counts as carrying a part of the file.

@@ -32,7 +32,7 @@ FileVerdict = Literal["", "delivered", "failed", "ended early"]
 class Packet:
     """A packet of the session.
 
-    `payload` is what it carries behind its UDP or TCP header, as far as captured, `payload_bytes` how long that was
+    `payload` is what it carries behind its transport's header, as far as captured, `payload_bytes` how long that was
     on the wire; `datagram_bytes` is the length of the whole datagram of which this may be the first fragment.
     """
 

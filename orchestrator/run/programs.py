@@ -27,7 +27,7 @@ from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.hosts.program import OUTPUT_LIMIT_BYTES, Program
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.rigs.rig import Rig
-from owlt.orchestrator.run.observing import DELIVERED_LINE
+from owlt.orchestrator.run.observing import DELIVERED_LINE, sockets_of
 from owlt.orchestrator.run.staging import Staged
 from owlt.orchestrator.run.state import Ended, GaveUp, Sides
 from owlt.results.record import Outcome, ReasonCode
@@ -220,6 +220,9 @@ def _sign(ready: Ready, run_dir: str) -> tuple[Callable[[Host], bool], str]:
     if ready.file is not None:
         path = str(PurePosixPath(run_dir, ready.file))
         return lambda host: host.run(["test", "-e", path]).exit_status == 0, f"{path} to exist"
+    if ready.sctp_port is not None:
+        listening = f"sctp {ready.sctp_port} LISTEN"
+        return lambda host: listening in sockets_of(host), f"SCTP port {ready.sctp_port} to be bound"
     kind, port, state = ("udp", ready.udp_port, "07") if ready.udp_port is not None else ("tcp", ready.tcp_port, "0A")
     bound = re.compile(rf":{int(port or 0):04X} 0+:0000 {state} ")
     return (

@@ -115,7 +115,7 @@ class PlanFile(BaseModel, Generic[Channel]):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: Literal[17] = 17
+    schema_version: Literal[18] = 18
     sweep: Sweep
     implementations: dict[str, Implementation]
     """The implementations by name, in the order of the sweep; a variant for each value of a parameter that it

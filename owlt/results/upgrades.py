@@ -227,6 +227,7 @@ PLAN_STEPS: Steps = {
     14: _new_keys,  # commands that the sides get
     15: _new_keys,  # SCTP ports of a session
     16: _new_keys,  # deterministic implementations
+    17: _new_keys,  # an SCTP port on which a side is ready
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

@@ -178,8 +178,12 @@ class MemoryHost(Host):
         return self.files.is_file(path) and bool(self.files.entry(self.files.resolved(path)).mode & 0o111)
 
     def socket_table(self, path: str) -> bytes:
-        """What /proc/net/udp and /proc/net/tcp say of the ports that are bound. Raises FileNotFoundError."""
+        """What /proc/net says of the ports that are bound. Raises FileNotFoundError."""
         kind = PurePosixPath(path).name
+        if path.endswith("/sctp/eps"):
+            listening = sorted(port for bound, port in self.bound if bound == "sctp")
+            rows = ["ENDPT SOCK STY SST HBKT LPORT", *(f"1 2 2 10 36 {port}" for port in listening)]
+            return "".join(f"{row}\n" for row in rows).encode()
         if kind.removesuffix("6") not in _STATES:
             return self.files.read(path)
         ports = sorted(port for bound, port in self.bound if bound == kind)

@@ -136,7 +136,7 @@ def test_no_is_a_word_as_in_yaml_1_2(file: Path) -> None:
         ('{udp_port: "{port}"}', "{line: '('}", "receiver.ready.line: got '(', expected a valid regular expression"),
         ('{udp_port: "{port}"}', "{}", "receiver.ready: got {}, expected exactly one of line, udp_port"),
         ('{udp_port: "{port}"}', "{udp_port: 1, line: x}", "expected exactly one of line, udp_port"),
-        ('{udp_port: "{port}"}', "{sctp_port: 1}", "receiver.ready.sctp_port: is not a known key"),
+        ('{udp_port: "{port}"}', "{dccp_port: 1}", "receiver.ready.dccp_port: is not a known key"),
         ("rtts: 10", "rtts: -1", "time_limit.rtts: got -1, expected a number of at least 0"),
         ("rtts: 10", "rtts: true", "time_limit.rtts: got true, expected a number"),
         (

@@ -96,7 +96,7 @@ def test_a_port_in_a_placeholder_becomes_a_number() -> None:
 
 
 def test_ready_has_one_sign() -> None:
-    with pytest.raises(ValidationError, match="exactly one of line, udp_port, tcp_port, file"):
+    with pytest.raises(ValidationError, match="exactly one of line, udp_port, tcp_port, sctp_port, file"):
         Ready(udp_port=1, tcp_port=1)
 
 

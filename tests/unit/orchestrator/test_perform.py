@@ -321,7 +321,7 @@ def test_a_side_that_is_not_ready_in_time_has_failed(stage: Stage) -> None:
     assert "the receiver was not ready after 0.05 s: waited for a line that matches '^ready$'" in record.reason
 
 
-@pytest.mark.parametrize("kind", ["udp", "tcp"])
+@pytest.mark.parametrize("kind", ["udp", "tcp", "sctp"])
 def test_a_side_is_ready_when_its_port_is_bound(stage: Stage, kind: str) -> None:
     def bind(process: Process) -> int:
         process.host.bound.add((kind, PORT))
