@@ -14,7 +14,8 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -163,18 +164,59 @@ SURVEY_HANG_S = 120.0
 stops the exact clock, and with it those limits."""
 
 
+class Beginnings:
+    """The guests that have performed a shared beginning (`run.branching`), by its name. Any thread may use them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._guests: dict[str, Future[CopiedTemplate | None]] = {}
+        """In the order of their last use; None: runs cannot share it."""
+
+    def get(self, name: str, begin: Callable[[], CopiedTemplate], most: int) -> CopiedTemplate | None:
+        """The guest of a beginning; None if runs cannot share it. The first thread has it performed (`begin`), others
+        wait for that. Of the guests before it, at most so many stay, and those in which a run continues."""
+        with self._lock:
+            known = self._guests.pop(name, None)
+            if known is None:
+                self._end(self._idle()[: max(len(self._guests) - most, 0)])
+            guest = self._guests[name] = known or Future()
+        if known is None:
+            made = None
+            try:
+                with suppress(HostError):
+                    made = begin()
+            finally:
+                guest.set_result(made)
+        return guest.result()
+
+    def keep_only(self, names: Container[str]) -> None:
+        """End all other guests."""
+        with self._lock:
+            self._end([name for name in self._guests if name not in names])
+
+    def _idle(self) -> list[str]:
+        """Those that are ready, and in which no run continues; the one that was not used for longest first."""
+        ready = {name: guest.result() for name, guest in self._guests.items() if guest.done()}
+        return [name for name, guest in ready.items() if guest is None or not guest.has_copies]
+
+    def _end(self, names: Iterable[str]) -> None:
+        for name in names:
+            guest = self._guests.pop(name)
+            if guest.done() and (ended := guest.result()) is not None:
+                ended.close()
+
+
 class Templates:
-    """Templates for all plans on one clock; each is prepared when it is first needed. Not safe for use by several
-    threads at once."""
+    """Templates for all plans on one clock; each is prepared when it is first needed. Any thread may use them."""
 
     def __init__(self, kernel: Kernel, clock: Clock, cpu: int) -> None:
         self._kernel = kernel
         self._clock = clock
         self._cpu = cpu
         self._templates: dict[int, Template] = {}
-        self.beginnings: dict[str, CopiedTemplate | None] = {}
-        """The guests that have performed a shared beginning, by its name, in the order of their last use; None: runs
-        cannot share it."""
+        self._lock = threading.RLock()
+        """Held while a template is prepared: whoever else needs one waits for it."""
+        self.beginnings = Beginnings()
         self.sharing: Counter[str] = Counter()
         """How many runs of all plans share each beginning, by its name."""
         self._versions: dict[str, dict[str, str]] = {}
@@ -189,23 +231,27 @@ class Templates:
         return self._of_size(memory_mb).copy(seed, cpu, directory)
 
     def _of_size(self, memory_mb: int) -> Template:
-        template = self._templates.get(memory_mb)
-        if template is not None and template.is_broken:
-            template.close()
-            template = None
-        return template or self._prepared(memory_mb)
+        with self._lock:
+            template = self._templates.get(memory_mb)
+            if template is not None and template.is_broken:
+                template.close()
+                template = None
+            return template or self._prepared(memory_mb)
 
     def versions(self, plan: Plan) -> dict[str, str]:
         """The versions of a plan's implementations, from their programs in a copy of the smallest template."""
         key = digest_of_values({name: each.model_dump(mode="json") for name, each in plan.implementations.items()})
-        if key not in self._versions:
-            directory = Path(tempfile.mkdtemp(prefix="survey-", dir=self._directory))
-            write_survey(plan, directory)
-            reason = self._survey(directory, SURVEY_HANG_S + VERSION_S * len(plan.implementations))
-            try:
-                self._versions[key] = read_versions(directory)
-            except (OSError, ValueError) as problem:
-                raise HostError(f"the versions of the implementations are not known: {reason}") from problem
+        with self._lock:
+            return self._versions.get(key) or self._surveyed(plan, key)
+
+    def _surveyed(self, plan: Plan, key: str) -> dict[str, str]:
+        directory = Path(tempfile.mkdtemp(prefix="survey-", dir=self._directory))
+        write_survey(plan, directory)
+        reason = self._survey(directory, SURVEY_HANG_S + VERSION_S * len(plan.implementations))
+        try:
+            self._versions[key] = read_versions(directory)
+        except (OSError, ValueError) as problem:
+            raise HostError(f"the versions of the implementations are not known: {reason}") from problem
         return self._versions[key]
 
     def beginning(self, batch: Batch, memory_mb: int, cpu: int, write: Callable[[Path], None]) -> CopiedTemplate:
@@ -217,20 +263,10 @@ class Templates:
         write(directory)
         return CopiedTemplate(self._of_size(memory_mb), batch.seed, cpu, directory)
 
-    def end_beginnings(self, most: int) -> None:
-        """End guests of beginnings, those first that were not used for longest, until there are at most so many. One
-        that a run continues in stays."""
-        kept = [(name, each) for name, each in self.beginnings.items() if each is not None]
-        for name, each in [pair for pair in kept if not pair[1].has_copies][: max(len(kept) - most, 0)]:
-            del self.beginnings[name]
-            each.close()
-
     def begin_plan(self, sharing: Counter[str]) -> None:
         """Count the runs of a plan that share each beginning, and end the guests of beginnings it does not use."""
         self.sharing.update(sharing)
-        for name in self.beginnings.keys() - sharing.keys():
-            if (ended := self.beginnings.pop(name)) is not None:
-                ended.close()
+        self.beginnings.keep_only(sharing)
 
     def _survey(self, directory: Path, limit_s: float) -> str:
         """Perform the survey in a directory. Returns why it may have failed."""
@@ -246,7 +282,8 @@ class Templates:
 
     def close(self) -> None:
         """End them, and with them all copies."""
-        for template in [*filter(None, self.beginnings.values()), *self._templates.values()]:
+        self.beginnings.keep_only(())
+        for template in self._templates.values():
             template.close()
         self._end.close()
 
@@ -278,7 +315,7 @@ WORTH_SHARING = 4
 
 class SharedBeginnings:
     """The guests of a plan's runs that share their beginning (`run.branching`), among each other and with the runs of
-    earlier plans. Not safe for use by several threads at once."""
+    earlier plans. Any thread may use it."""
 
     def __init__(self, plan: Plan, templates: Templates, slots: int) -> None:
         """`slots` is the number of workers that run side by side."""
@@ -302,18 +339,15 @@ class SharedBeginnings:
         A run that is launched again is performed from its start: its first attempt may have failed because the guest
         was a copy. `write` writes the task of the beginning into a directory.
         """
-        run, beginnings = batch.runs[0], self._templates.beginnings
+        run, templates = batch.runs[0], self._templates
         name = self._name(run)
-        if not name or self._templates.sharing[name] < WORTH_SHARING or run.run_id in self._launched:
+        if not name or templates.sharing[name] < WORTH_SHARING or run.run_id in self._launched:
             return None
         self._launched.add(run.run_id)
+        first = batch.model_copy(update={"runs": [self._beginning_of(run)]})
+        begin = partial(templates.beginning, first, memory_mb, cpu, partial(write, first))
         try:
-            if name not in beginnings:
-                self._templates.end_beginnings(self._slots)
-                beginnings[name] = None
-                first = batch.model_copy(update={"runs": [self._beginning_of(run)]})
-                beginnings[name] = self._templates.beginning(first, memory_mb, cpu, partial(write, first))
-            shared = beginnings[name] = beginnings.pop(name)
+            shared = templates.beginnings.get(name, begin, self._slots)
             return None if shared is None else shared.copy(batch.seed, cpu, directory)
         except HostError:
             return None

@@ -62,7 +62,6 @@ class JobSetting:
     launch: Launcher
     machine: str
     analyses: Executor
-    launching: threading.Lock = field(default_factory=threading.Lock)
     """One job at a time launches its worker."""
 
 
@@ -128,8 +127,7 @@ class Job:
                 self._waits.close()
 
     def _launched(self, directory: Path) -> Worker:
-        with self._setting.launching:
-            worker = self._setting.launch(self._batch, directory, self._slot, self._certificates)
+        worker = self._setting.launch(self._batch, directory, self._slot, self._certificates)
         with self._arrival:
             self._worker = worker
             is_stopped = self._is_stopped

@@ -189,7 +189,6 @@ class Supervisor:
         self._launch = launch
         self._deadline = deadline
         self._lock = threading.Lock()
-        self._launching = threading.Lock()
         self._workers: list[Worker] = []
         self._closing = threading.Event()
         self._serving: set[int] = set()
@@ -352,12 +351,11 @@ class Supervisor:
                 self._workers.remove(worker)
 
     def _launched(self, batch: Batch, directory: Path, slot: int, machine: str) -> Worker | None:
-        """Launch a worker, one at a time: the first prepares what others share. An interrupt does not wait for it."""
-        with self._launching:
-            if self._closed:
-                return None
-            certificates = certified(of_machine(self._context.publisher.results, machine), channel_keys(batch))
-            return self._launch(batch, directory, slot, certificates)
+        """Launch a worker, unless the supervisor was closed. An interrupt does not wait for it."""
+        if self._closed:
+            return None
+        certificates = certified(of_machine(self._context.publisher.results, machine), channel_keys(batch))
+        return self._launch(batch, directory, slot, certificates)
 
 
 def require_space(results: Path) -> None:

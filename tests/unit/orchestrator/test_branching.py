@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,12 @@ from owlt.emulator.channel.aimed_fault import Action, Aim, Fault, Range
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.sweep import Advertised, Restart, Sweep
 from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_of_cases
+from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.planning.plan import Plan, Run, faults_of
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.run.branching import beginning_of
-from owlt.orchestrator.run.launching import SharedBeginnings, Templates
+from owlt.orchestrator.run.launching import Beginnings, SharedBeginnings, Templates
 from tests.unit.orchestrator.small_sweep import small_plan
 
 DROP, LATE, TWICE = Action(drop=True), Action(delay_ns=5 * 10**9), Action(duplicate=1)
@@ -125,7 +128,7 @@ def test_runs_of_several_plans_share_a_beginning_if_they_are_launched_alike() ->
     templates.close()
 
 
-class Beginning:
+class Guest:
     """Stands for the guest of a beginning."""
 
     def __init__(self, has_copies: bool = False) -> None:
@@ -136,28 +139,63 @@ class Beginning:
         self.has_ended = True
 
 
+def begun(beginnings: Beginnings, name: str, most: int = 9, has_copies: bool = False) -> Guest:
+    """The guest of a beginning that nobody has needed before."""
+    guest = Guest(has_copies)
+    beginnings.get(name, lambda: guest, most)  # type: ignore[arg-type,return-value]
+    return guest
+
+
+def must_not_begin() -> Any:
+    raise AssertionError("it was performed already")
+
+
+def test_a_beginning_is_performed_once_however_many_threads_need_it() -> None:
+    beginnings, number = Beginnings(), iter(range(9))
+
+    def begin() -> Any:
+        time.sleep(0.05)
+        return next(number)
+
+    with ThreadPoolExecutor(4) as threads:
+        guests = list(threads.map(lambda _: beginnings.get("shared", begin, 1), range(4)))
+
+    assert guests == [0, 0, 0, 0]
+
+
+def test_a_beginning_that_failed_is_not_performed_again() -> None:
+    def fail() -> Any:
+        raise HostError("the first packet left the queue before the run branched")
+
+    beginnings = Beginnings()
+
+    assert beginnings.get("fast", fail, 1) is None
+    assert beginnings.get("fast", must_not_begin, 1) is None
+
+
 def test_a_plan_ends_the_guests_of_beginnings_that_it_does_not_use() -> None:
     templates = Templates(Kernel.model_construct(path=Path("never-booted")), "exact", cpu=0)
-    used, unused = Beginning(), Beginning()
-    templates.beginnings.update({"used": used, "unused": unused, "never shared": None})  # type: ignore[dict-item]
+    used, unused = begun(templates.beginnings, "used"), begun(templates.beginnings, "unused")
 
     templates.begin_plan(Counter(["used", "used"]))
 
-    assert list(templates.beginnings) == ["used"]
+    assert templates.beginnings.get("used", must_not_begin, 9) is used
     assert (used.has_ended, unused.has_ended) == (False, True)
     templates.close()
 
 
-def test_beginnings_that_were_not_used_for_longest_are_ended_first_and_none_in_which_a_run_continues() -> None:
-    templates = Templates(Kernel.model_construct(path=Path("never-booted")), "exact", cpu=0)
-    busy, oldest, later, latest = Beginning(has_copies=True), Beginning(), Beginning(), Beginning()
-    templates.beginnings |= {"busy": busy, "oldest": oldest, "failed": None, "later": later, "latest": latest}  # type: ignore[dict-item]
+def test_beginnings_that_were_not_used_for_longest_end_first_and_none_in_which_a_run_continues() -> None:
+    beginnings = Beginnings()
+    busy, oldest, later = (
+        begun(beginnings, "busy", has_copies=True),
+        begun(beginnings, "oldest"),
+        begun(beginnings, "later"),
+    )
+    beginnings.get("oldest", must_not_begin, most=2)
 
-    templates.end_beginnings(most=2)
+    latest = begun(beginnings, "latest", most=2)
 
-    assert list(templates.beginnings) == ["busy", "failed", "latest"]
-    assert [each.has_ended for each in (busy, oldest, later, latest)] == [False, True, True, False]
-    templates.close()
+    assert [each.has_ended for each in (busy, oldest, later, latest)] == [False, False, True, False]
 
 
 def repetitions(*numbers: int, is_deterministic: bool = True) -> list[Run | None]:
