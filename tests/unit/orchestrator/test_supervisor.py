@@ -389,6 +389,19 @@ def test_what_is_disturbed_each_time_stands_after_three_attempts_and_at_the_next
     assert {read_record(path).attempt for path in (tmp_path / "runs").iterdir()} == {3}
 
 
+def test_on_the_exact_clock_each_run_of_a_batch_has_a_worker_with_the_seed_of_the_batch(tmp_path: Path) -> None:
+    plan = small_plan("exact", repetitions=6)
+    workers = small_workers(plan)
+
+    go(workers, tmp_path)
+
+    assert max(len(batch.runs) for batch in plan.batches) == 5
+    assert [(run_id,) for batch in plan.batches for run_id in (run.run_id for run in batch.runs)] == [
+        tuple(run_ids) for run_ids in launched(workers)
+    ]
+    assert {batch.seed for batch in workers.batches} == {batch.seed for batch in plan.batches}
+
+
 class ConstantWaits:
     """A worker whose processes wait for so long while each channel is certified; runs are not measured."""
 
