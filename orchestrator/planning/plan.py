@@ -61,7 +61,7 @@ class RunPlace(NamedTuple):
     is_baseline: bool = False
 
 
-SHARING = 5
+SHARING = 9
 """The number of repetitions that share the start of their programs, and follow each other for this."""
 
 

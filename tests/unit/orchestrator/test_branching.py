@@ -206,13 +206,13 @@ def repetitions(*numbers: int, is_deterministic: bool = True) -> list[Run | None
     return [beginning_of(runs[number], plan.sweep, is_deterministic) for number in numbers]
 
 
-def test_repetitions_of_a_deterministic_implementation_share_their_beginning_five_at_a_time() -> None:
-    second, *others, seventh = repetitions(2, 3, 6, 7)
+def test_repetitions_of_a_deterministic_implementation_share_their_beginning_nine_at_a_time() -> None:
+    second, *others, eleventh = repetitions(2, 3, 10, 11)
 
     assert second is not None
     assert others == [second, second]
-    assert seventh is not None
-    assert seventh != second
+    assert eleventh is not None
+    assert eleventh != second
 
 
 def test_a_first_repetition_and_those_of_other_implementations_share_their_beginning_with_none() -> None:
