@@ -63,6 +63,19 @@ def a_change_of_both_changes_both(client: EmulatorClient) -> None:
     assert [client.describe().link(name).rate_bps for name in ("forward", "reverse")] == [1e6, 1e6]
 
 
+def a_change_of_each_gives_every_link_its_own_values(client: EmulatorClient) -> None:
+    client.configure(CHANNEL)
+    client.change("each", forward={"rate": "1 Mbit/s"}, reverse={"rate": "2 Mbit/s"})
+    assert [client.describe().link(name).rate_bps for name in ("forward", "reverse")] == [1e6, 2e6]
+
+
+def a_change_of_each_with_fields_of_no_link_is_refused(client: EmulatorClient) -> None:
+    client.configure(CHANNEL)
+    refuses(InvalidChannel, lambda: client.change("each", delay="5 ms"))
+    refuses(InvalidChannel, lambda: client.change("each", sideways={"delay": "5 ms"}))
+    assert client.describe() == CHANNEL
+
+
 def a_value_can_be_taken_away(client: EmulatorClient) -> None:
     client.configure(CHANNEL)
     assert client.change("forward", packet_error_rate="none").forward.packet_error_rate == 0

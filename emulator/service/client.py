@@ -65,7 +65,8 @@ class EmulatorClient:
         return ChannelSpec.from_wire(self._call("configure", channel.to_wire()))
 
     def change(self, direction: str, /, **fields: Any) -> ChannelSpec:
-        """Change some values of the "forward" or "reverse" link or of "both", as in a profile; return the channel.
+        """Change some values of the "forward" or "reverse" link or of "both", as in a profile, or values of "each":
+        forward={...}, reverse={...}; return the channel.
 
         Packets in flight and all other values stay. Raises ChannelRefused.
         """

@@ -116,9 +116,8 @@ class Emulator:
             return self._replace(netlink, state, directions, specified)
 
     def change(self, direction: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Change some fields of one link ("forward" or "reverse"), or the same fields of "both", and nothing else.
-
-        Returns what the kernel has.
+        """Change some fields of one link ("forward" or "reverse"), the same fields of "both", or fields of "each",
+        which `changes` has by direction; nothing else. Returns what the kernel has.
 
         Fields are written as in a channel; "none" removes one. Packets in flight keep their times; the link's
         `keeps_order` says whether later packets may overtake them. An outage that holds packets needs an end, which

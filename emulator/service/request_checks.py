@@ -15,15 +15,21 @@ from owlt.inputs.mistake import Mistake
 
 def check_change(direction: object, changes: object) -> None:
     """Raise InvalidChannel unless these can be the parameters of `change`."""
-    if direction not in (*DIRECTIONS, "both") or not isinstance(changes, Mapping):
-        problem = f"got {direction!r:.50}, {changes!r:.50}"
-        raise InvalidChannel(Mistake.of("change", problem, "forward, reverse or both, and fields"))
+    problem = f"got {direction!r:.50}, {changes!r:.50}"
+    if direction not in (*DIRECTIONS, "both", "each") or not isinstance(changes, Mapping):
+        raise InvalidChannel(Mistake.of("change", problem, "forward, reverse, both or each, and fields"))
+    are_of_links = set(changes) <= set(DIRECTIONS) and all(isinstance(each, Mapping) for each in changes.values())
+    if direction == "each" and not are_of_links:
+        raise InvalidChannel(Mistake.of("change", problem, "the fields of forward, of reverse, or of each of them"))
 
 
 def changed_channel(links: Mapping[str, LinkSpec], direction: str, changes: Mapping[str, Any]) -> ChannelSpec:
     """The channel of these links with the changes of a `change`. Raises InvalidChannel."""
+    of_links = (
+        changes if direction == "each" else dict.fromkeys(DIRECTIONS if direction == "both" else [direction], changes)
+    )
     changed = ChannelSpec.from_wire(
-        {name: {**link.to_wire(), **(changes if direction in (name, "both") else {})} for name, link in links.items()}
+        {name: {**link.to_wire(), **of_links.get(name, {})} for name, link in links.items()}
     )
     changed.refuse_to_begin_held()
     return changed

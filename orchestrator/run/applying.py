@@ -61,8 +61,11 @@ def start_timeline(run: Run, setting: Setting) -> None:
         setting.rig.channel.timeline_start()
 
 
-def close_channel(run: Run, setting: Setting, before: Statistics, result: RunResult) -> None:
-    """Enter the channel's state at the end and what its stages counted since `before`, when the captures began."""
+def close_channel(
+    run: Run, setting: Setting, before: Statistics, result: RunResult, counted: Statistics | None = None
+) -> None:
+    """Enter the channel's state at the end and what its stages counted since `before`, when the captures began.
+    `counted` are the counters now, if they are known."""
     if run.faults:
         _note_faults(run, setting, result)
     if setting.channel_of(run).timeline is not None:
@@ -71,7 +74,7 @@ def close_channel(run: Run, setting: Setting, before: Statistics, result: RunRes
         _check_channel(setting, result)
     result.emulator_statistics = {
         way: {name: counted_since(before.get(way, {}).get(name, {}), values) for name, values in stages.items()}
-        for way, stages in setting.rig.channel.statistics().items()
+        for way, stages in (counted or setting.rig.channel.statistics()).items()
     }
 
 

@@ -91,9 +91,9 @@ class Branching:
             result.channel = channel.faults_replace(own.faults).to_wire()
             return
         specified = channel_of(own, self._setting.channel_of(own), self._setting.netem_takes_seeds)
-        for direction in DIRECTIONS:
-            if (seed := getattr(specified, direction).seed) is not None:
-                result.channel = channel.change(direction, seed=seed).to_wire()
+        seeds = {way: {"seed": seed} for way in DIRECTIONS if (seed := getattr(specified, way).seed) is not None}
+        if seeds:
+            result.channel = channel.change("each", **seeds).to_wire()
 
     def _require_nothing_sent(self) -> None:
         """Raise HostError if a packet has left the queue, where nothing depends on chance or on a fault yet."""

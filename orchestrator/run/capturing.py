@@ -34,7 +34,7 @@ from owlt.orchestrator.planning.run_channel import fastest_rate_bps
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig, TestHost
 from owlt.orchestrator.run.staging import make_directory
 from owlt.orchestrator.run.state import Ended, RunResult
-from owlt.results.record import CaptureCounters, HostCapture, Outcome, ReasonCode
+from owlt.results.record import CaptureCounters, HostCapture, Outcome, ReasonCode, Statistics
 
 CAPTURE_START_S = 10.0
 CAPTURE_STOP_S = 30.0
@@ -150,8 +150,9 @@ def stop_host_captures(capturing: list[CapturingHost], rig: Rig, directory: Path
     rig.at_once(*(partial(stop, role, each) for role, each in zip(ROLES, capturing, strict=False)))
 
 
-def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool) -> None:
-    """Wait until the last packets have crossed the channel: both captures must see every packet that was sent.
+def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool) -> Statistics:
+    """Wait until the last packets have crossed the channel: both captures must see every packet that was sent. Returns
+    the counters of then.
 
     That includes what the hosts' kernels send when the programs have ended, such as that they leave the multicast
     groups of a run that has some: the emulator's counters are read next, and the captures, or those of the next run,
@@ -163,16 +164,13 @@ def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool) -> None:
         time.sleep(LEAVING_S)
     pause_s = max(run.rtt_s / 8, 0.005)
     end = time.monotonic() + run.rtt_s + run.file_time_s + 1
-    while _packets_on_their_way(rig) and time.monotonic() < end:
+    while _packets_on_their_way(counted := rig.channel.statistics()) and time.monotonic() < end:
         time.sleep(pause_s)
+    return counted
 
 
-def _packets_on_their_way(rig: Rig) -> int:
-    return sum(
-        counters.get("waiting_packets", 0)
-        for stages in rig.channel.statistics().values()
-        for counters in stages.values()
-    )
+def _packets_on_their_way(counted: Statistics) -> int:
+    return sum(counters.get("waiting_packets", 0) for stages in counted.values() for counters in stages.values())
 
 
 def stop_captures(captures: dict[Role, Program], result: RunResult) -> None:

@@ -269,8 +269,8 @@ def _stop(in_progress: _RunInProgress, staged: Staged, instruments: _Instruments
         if now_open:
             _note_what_is_left(in_progress, staged, instruments.sockets, now_open)
         has_groups = bool(setting.implementation_of(run).session.multicast_groups)
-        drain_channel(run, rig, setting.sweep.clock, has_groups)
-        _stop_instruments(in_progress, instruments)
+        drained = drain_channel(run, rig, setting.sweep.clock, has_groups)
+        _stop_instruments(in_progress, instruments, drained)
 
     doubts, _ = rig.at_once(
         rig.conditions.doubts if rig.conditions is not None else clock.doubts, programs_and_instruments
@@ -314,8 +314,9 @@ def _files_left(role: Role, host: Host, staged: Staged, since_ns: int) -> list[s
     return files_left(host, run_dir, since_ns, known)
 
 
-def _stop_instruments(in_progress: _RunInProgress, instruments: _Instruments) -> None:
-    """Stop them, and enter what they observed. The captures stop after the counters were read."""
+def _stop_instruments(in_progress: _RunInProgress, instruments: _Instruments, drained: Statistics) -> None:
+    """Stop them, and enter what they observed. The captures stop after the counters were read: those of the empty
+    channel (`drained`), unless time passes while a program computes."""
     run, setting, directory, result = in_progress.run, in_progress.setting, in_progress.directory, in_progress.result
     rig = setting.rig
     if instruments.at_hosts and rig.clocks is not None:
@@ -327,7 +328,8 @@ def _stop_instruments(in_progress: _RunInProgress, instruments: _Instruments) ->
             result.host_refusals = increases(instruments.refused, read_refusals(rig))
 
     def channel_and_captures() -> None:
-        close_channel(run, setting, instruments.before, result)
+        counted = drained if setting.sweep.clock == "exact" else None
+        close_channel(run, setting, instruments.before, result, counted)
         stop_captures(instruments.captures, result)
         stop_host_captures(instruments.at_hosts, rig, directory, result)
 

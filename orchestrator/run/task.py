@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import from_json
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.inputs.sweep import Sweep
@@ -82,7 +83,7 @@ def write_task(
     """
     keys = channel_keys(batch)
     names = {run.permutation.implementation for run in batch.runs}
-    task = Task(
+    task = Task.model_construct(  # its parts are those of the plan, which were checked
         sweep=plan.sweep,
         implementations={name: each for name, each in plan.implementations.items() if name in names},
         channels={key: channel for key, channel in plan.channels.items() if key in keys},
@@ -117,6 +118,12 @@ def write_survey(plan: Plan, directory: Path) -> None:
 def read_task(directory: Path) -> Task:
     """The task that was written into a directory."""
     return Task.model_validate_json((directory / TASK_NAME).read_text())
+
+
+def read_only_run(directory: Path) -> Run:
+    """The run of a task that has one, without checks of the implementations, which take longer than all else."""
+    (run,) = from_json((directory / TASK_NAME).read_bytes())["runs"]
+    return Run.model_validate(run)
 
 
 def channel_keys(batch: Batch) -> set[str]:
