@@ -272,8 +272,8 @@ def _window(skip: Skip) -> SkippedWaits:
 def plan_of(base: Base, variants: Sequence[tuple[Changes, Aim]]) -> Plan:
     """The plan that performs the run once with each set of changes. Raises OwltError.
 
-    All runs have the seed of the recorded run, and names of the same length, because programs see the names in paths.
-    The implementation gets the same advertised values as in the recorded run.
+    All runs have the seeds of the recorded run and of its guest, and names of the same length, because programs see the
+    names in paths. The implementation gets the same advertised values as in the recorded run.
     """
     runs, channels, names = [], {}, []
     for number, (changes, aim) in enumerate(variants):
@@ -284,6 +284,7 @@ def plan_of(base: Base, variants: Sequence[tuple[Changes, Aim]]) -> Plan:
         values = {"run_id": name, "channel_key": key, "faults": channel.to_wire().get("faults", [])}
         values["permutation"] = base.run.permutation.model_copy(update={"channel_name": name})
         runs.append(base.run.model_copy(update=values))
+    guest_seed = next((each.seed for each in base.plan.batches if base.run in each.runs), base.run.seed)
     sweep = base.plan.sweep
     of_sweep: dict[str, object] = {
         **sweep.of_channel(base.run.permutation.channel_name, names),
@@ -298,7 +299,7 @@ def plan_of(base: Base, variants: Sequence[tuple[Changes, Aim]]) -> Plan:
             "sweep": sweep.model_copy(update=of_sweep),
             "channels": dict(sorted(channels.items())),
             "certifications": [],
-            "batches": [Batch(index=index, seed=run.seed, runs=[run]) for index, run in enumerate(runs)],
+            "batches": [Batch(index=index, seed=guest_seed, runs=[run]) for index, run in enumerate(runs)],
             "history": [],
         }
     )

@@ -29,6 +29,7 @@ from owlt.orchestrator.checks.fault_cases import DIRECTIONS, HOST_OF, Direction,
 from owlt.orchestrator.checks.shrinking import OF_LOSSES, without_random_effects
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.plan import Plan, Run, advertised_values, channel_of, read_plan
+from owlt.orchestrator.planning.selection import Selection
 from owlt.orchestrator.run.analysis import case_of_run
 from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import results_root
@@ -153,6 +154,7 @@ def base_of(directory: Path, rungs: Sequence[Rung]) -> Base:
     Raises OwltError with the reason if that cannot be exact, OSError.
     """
     record, plan = read_record(directory), read_plan(results_root(directory.parent.parent))
+    plan = Selection(frozenset({record.run_id}), new_seeds={record.run_id: record.seed}).applied(plan)
     run = next((each for each in plan.runs if each.run_id == record.run_id), None)
     times = times_of(directory)
     if run is None or times is None:
@@ -168,7 +170,6 @@ def base_of(directory: Path, rungs: Sequence[Rung]) -> Base:
         )
     faults = tuple(fault for fault in channel.faults if not fault.action.drop)
     channel = without_random_effects(channel).model_copy(update={"faults": faults})
-    run = run.model_copy(update={"seed": record.seed})
     sent = packets_on_link(rungs)
     return Base(
         plan,
