@@ -106,6 +106,10 @@ class PlanChange(BaseModel):
         return (self.added, "added"), (self.removed, "removed before being performed")
 
 
+OrderOfRepetitions = Literal["one after the other", "first, then the others", "mixed"]
+"""Whether all runs of a repetition come before those of the next, or only those of the first before all others."""
+
+
 class PlanFile(BaseModel, Generic[Channel]):
     """A resolved sweep: nothing in it depends on chance or on the machine, except for its history.
 
@@ -136,11 +140,14 @@ class PlanFile(BaseModel, Generic[Channel]):
         return [run for batch in self.batches for run in batch.runs]
 
     @property
-    def is_by_repetition(self) -> bool:
-        """Whether all runs of a repetition come before those of the next; older versions mixed them."""
+    def order_of_repetitions(self) -> OrderOfRepetitions:
+        """Older versions mixed all of them."""
         in_order = sorted((run for run in self.runs if not run.is_baseline), key=lambda run: run.order)
         repetitions = [run.repetition for run in in_order]
-        return repetitions == sorted(repetitions)
+        if repetitions == sorted(repetitions):
+            return "one after the other"
+        first = repetitions.count(1)
+        return "first, then the others" if set(repetitions[:first]) == {1} else "mixed"
 
     def place(self, permutation: Permutation, implementations: Sequence[str]) -> tuple[float, ...]:
         """The position of a permutation in tables: channel by channel, the implementations side by side in this

@@ -41,8 +41,8 @@ from owlt.results.judgements import ABORTED, COMPLETED, Delivery, by_delivery, d
 from owlt.results.operator import read_note
 from owlt.results.permutation import Permutation
 from owlt.results.plain_files import directories_in, is_plain, is_plain_directory, names_in, read_plain
+from owlt.results.plan import OrderOfRepetitions, WrittenPlan, read_written_plan
 from owlt.results.plan import Run as PlanRun
-from owlt.results.plan import WrittenPlan, read_written_plan
 from owlt.results.record import RECORD_NAME, RunRecord
 from owlt.results.recorded_runs import RUNS
 from owlt.results.upgrades import SOURCES_NAME
@@ -147,8 +147,7 @@ class Results:
     """The first and the last event of the journal, in s since 1970 on the wall clock; None if there is no event."""
     baseline: frozenset[str] = frozenset()
     """The runs of the baseline, by name."""
-    is_by_repetition: bool = True
-    """Whether all runs of a repetition come before those of the next."""
+    order_of_repetitions: OrderOfRepetitions = "one after the other"
     unrecorded: tuple[PlanRun, ...] = ()
     """The planned runs that have no record."""
     sources: tuple[Source, ...] = ()
@@ -250,7 +249,7 @@ def load_results(directory: Path) -> Results:
         warnings=tuple(warnings),
         performed=_performed(directory / JOURNAL_NAME),
         baseline=frozenset(run.run_id for run in plan.runs if run.is_baseline),
-        is_by_repetition=plan.is_by_repetition,
+        order_of_repetitions=plan.order_of_repetitions,
         unrecorded=_unrecorded(plan, runs),
         sources=_sources(directory / SOURCES_NAME),
         note=read_note(directory),

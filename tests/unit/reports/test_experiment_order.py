@@ -36,8 +36,14 @@ def test_a_run_that_was_recorded_before_an_extension_has_its_place_in_the_extend
 
 
 def test_a_sweep_is_performed_one_repetition_after_the_other(tmp_path: Path) -> None:
-    assert load_results(write_results(tmp_path / "few", few())).is_by_repetition
+    results = write_results(tmp_path / "few", few(clock="skip"))
+
+    assert load_results(results).order_of_repetitions == "one after the other"
+
+
+def test_repetitions_that_share_their_start_follow_the_first_of_every_cell(tmp_path: Path) -> None:
+    assert load_results(write_results(tmp_path / "few", few())).order_of_repetitions == "first, then the others"
 
 
 def test_a_sweep_of_an_older_version_that_mixed_repetitions_is_not_called_so(tmp_path: Path) -> None:
-    assert not load_results(mixed(tmp_path / "few")).is_by_repetition
+    assert load_results(mixed(tmp_path / "few")).order_of_repetitions == "mixed"
