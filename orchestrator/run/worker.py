@@ -26,6 +26,7 @@ from owlt.emulator.faults import ChannelRefused, EmulatorError
 from owlt.emulator.service.lease import LONGEST_LEASE_S
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
+from owlt.orchestrator.hosts.mount_namespace import mount
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.planning.run_channel import seeded
@@ -231,6 +232,8 @@ def _perform_branches(task: Task, setting: Setting, directory: Path) -> None:
     (run,) = task.runs
     branching = Branching(run, setting, own_run)
     shared = Path(BEGINNING_DIRECTORY)
+    shared.mkdir()
+    mount("none", BEGINNING_DIRECTORY, "ramfs", "")  # in tmpfs, writing a file would read the clock
     setting.rig.channel.lease(f"owlt, sweep {task.sweep.name}", BESIDE_THE_SESSION_S)
     setting.rig.channel.renew(lease_s(run, task))
     with _heartbeats(run.deadline_s(setting.implementation_of(run))):

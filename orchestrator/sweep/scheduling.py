@@ -66,10 +66,10 @@ class Scheduler:
         return [batch for batch in batches if any(run.run_id not in self._done for run in batch.runs)]
 
     def next_part(self, batch: Batch, clock: Clock) -> Batch | None:
-        """The part of a batch that its next worker performs, on the exact clock one run; None if all of its runs are
-        done."""
+        """The part of a batch that its next worker performs, of repetitions on the exact clock one run; None if all of
+        its runs are done."""
         runs = [run for run in batch.runs if run.run_id not in self._done]
-        if runs and clock == "exact":
+        if runs and clock == "exact" and len({run.permutation for run in batch.runs}) == 1:
             return batch.model_copy(update={"runs": runs[:1]})
         return batch.model_copy(update={"runs": runs}) if runs else None
 
