@@ -333,15 +333,16 @@ class SharedBeginnings:
     def copy(
         self, batch: Batch, memory_mb: int, cpu: int, directory: Path, write: Callable[[Batch, Path], None]
     ) -> Copy | None:
-        """A guest for a batch's run that has performed its beginning; None if the run has to be performed from its
-        start.
+        """A guest for a batch's run that has performed its beginning; None if the run, or one of several, has to be
+        performed from its start.
 
         A run that is launched again is performed from its start: its first attempt may have failed because the guest
         was a copy. `write` writes the task of the beginning into a directory.
         """
         run, templates = batch.runs[0], self._templates
         name = self._name(run)
-        if not name or templates.sharing[name] < WORTH_SHARING or run.run_id in self._launched:
+        is_alone = len(batch.runs) > 1 or run.run_id in self._launched
+        if not name or is_alone or templates.sharing[name] < WORTH_SHARING:
             return None
         self._launched.add(run.run_id)
         first = batch.model_copy(update={"runs": [self._beginning_of(run)]})
