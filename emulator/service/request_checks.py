@@ -25,9 +25,7 @@ def check_change(direction: object, changes: object) -> None:
 
 def changed_channel(links: Mapping[str, LinkSpec], direction: str, changes: Mapping[str, Any]) -> ChannelSpec:
     """The channel of these links with the changes of a `change`. Raises InvalidChannel."""
-    of_links = (
-        changes if direction == "each" else dict.fromkeys(DIRECTIONS if direction == "both" else [direction], changes)
-    )
+    of_links = {"both": dict.fromkeys(DIRECTIONS, changes), "each": changes}.get(direction, {direction: changes})
     changed = ChannelSpec.from_wire(
         {name: {**link.to_wire(), **of_links.get(name, {})} for name, link in links.items()}
     )

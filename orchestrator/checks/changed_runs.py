@@ -284,7 +284,7 @@ def plan_of(base: Base, variants: Sequence[tuple[Changes, Aim]]) -> Plan:
         values = {"run_id": name, "channel_key": key, "faults": channel.to_wire().get("faults", [])}
         values["permutation"] = base.run.permutation.model_copy(update={"channel_name": name})
         runs.append(base.run.model_copy(update=values))
-    guest_seed = next((each.seed for each in base.plan.batches if base.run in each.runs), base.run.seed)
+    guest_seed = base.plan.guest_seeds.get(base.run.run_id, base.run.seed)
     sweep = base.plan.sweep
     of_sweep: dict[str, object] = {
         **sweep.of_channel(base.run.permutation.channel_name, names),

@@ -328,7 +328,7 @@ class SharedBeginnings:
         }
         self._templates = templates
         self._launched: set[str] = set()
-        templates.begin_plan(Counter(map(self._name, plan.runs)))
+        templates.begin_plan(Counter(self._name(self._beginning_of(run)) for run in plan.runs))
 
     def copy(
         self, batch: Batch, memory_mb: int, cpu: int, directory: Path, write: Callable[[Batch, Path], None]
@@ -340,12 +340,13 @@ class SharedBeginnings:
         was a copy. `write` writes the task of the beginning into a directory.
         """
         run, templates = batch.runs[0], self._templates
-        name = self._name(run)
+        beginning = self._beginning_of(run)
+        name = self._name(beginning)
         is_alone = len(batch.runs) > 1 or run.run_id in self._launched
         if not name or is_alone or templates.sharing[name] < WORTH_SHARING:
             return None
         self._launched.add(run.run_id)
-        first = batch.model_copy(update={"runs": [self._beginning_of(run)]})
+        first = batch.model_copy(update={"runs": [beginning]})
         begin = partial(templates.beginning, first, memory_mb, cpu, partial(write, first))
         try:
             shared = templates.beginnings.get(name, begin, self._slots)
@@ -353,13 +354,13 @@ class SharedBeginnings:
         except HostError:
             return None
 
-    def _name(self, run: Run) -> str:
-        """What the beginning depends on; "" if the run has to be performed from its start."""
-        beginning = self._beginning_of(run)
-        return beginning.model_dump_json() + self._settings[run.permutation.implementation] if beginning else ""
+    def _name(self, beginning: Run | None) -> str:
+        """What a beginning depends on; "" if there is none."""
+        return beginning.model_dump_json() + self._settings[beginning.permutation.implementation] if beginning else ""
 
     def _beginning_of(self, run: Run) -> Run | None:
-        """The steps of a timeline have seeds too, and without a rate the first packet does not wait in the queue."""
+        """The beginning of a run; None if it has to be performed from its start. The steps of a timeline have seeds
+        too, and without a rate the first packet does not wait in the queue."""
         is_simple = self._plan.channels[run.channel_key].timeline is None and run.slowest_rate_bps is not None
         is_deterministic = is_simple and self._plan.implementations[run.permutation.implementation].deterministic
         return beginning_of(run, self._plan.sweep, is_deterministic)

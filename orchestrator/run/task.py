@@ -120,7 +120,7 @@ def read_task(directory: Path) -> Task:
     return Task.model_validate_json((directory / TASK_NAME).read_text())
 
 
-def read_only_run(directory: Path) -> Run:
+def read_single_run(directory: Path) -> Run:
     """The run of a task that has one, without checks of the implementations, which take longer than all else."""
     (run,) = from_json((directory / TASK_NAME).read_bytes())["runs"]
     return Run.model_validate(run)

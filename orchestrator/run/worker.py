@@ -52,7 +52,7 @@ from owlt.orchestrator.run.events import (
 from owlt.orchestrator.run.life import HostLife
 from owlt.orchestrator.run.perform import perform
 from owlt.orchestrator.run.state import Setting
-from owlt.orchestrator.run.task import Soak, Task, read_only_run, read_task
+from owlt.orchestrator.run.task import Soak, Task, read_single_run, read_task
 from owlt.orchestrator.run.versions import implementation_versions, own_versions, write_versions
 from owlt.results.certificates import write_certificate
 from owlt.results.files import CERTIFICATES
@@ -220,7 +220,7 @@ def _perform_branches(task: Task, setting: Setting, directory: Path) -> None:
 
     def own_run() -> Run:
         mount_task()
-        run = read_only_run(directory)
+        run = read_single_run(directory)
         report(RigStarting())
         report(RunStarted(run_id=run.run_id))
         report(PhaseStarted(run_id=run.run_id, phase="transfer"))

@@ -62,7 +62,6 @@ class JobSetting:
     launch: Launcher
     machine: str
     analyses: Executor
-    """One job at a time launches its worker."""
 
 
 class Job:

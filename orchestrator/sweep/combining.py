@@ -74,8 +74,8 @@ class _Part:
 
     @cached_property
     def guest_seeds(self) -> dict[str, int]:
-        """The seeds of the guests of its runs."""
-        return {run.run_id: batch.seed for batch in self.plan.batches for run in batch.runs}
+        """As the plan has them, computed once."""
+        return self.plan.guest_seeds
 
     def records_of(self, name: str) -> list[RunRecord]:
         """Its records."""

@@ -66,7 +66,7 @@ class Run(BaseModel):
 
 class Batch(BaseModel):
     """The work of one worker, in this order; on a virtual rig, in one guest booted with this seed. On the exact clock
-    each run has a guest of its own with this seed.
+    repetitions of a permutation have a guest each, all with this seed.
 
     `certify` has the keys of channels to be certified; a batch has these or runs.
     """
@@ -138,6 +138,11 @@ class PlanFile(BaseModel, Generic[Channel]):
     def runs(self) -> list[Run]:
         """All runs in their order."""
         return [run for batch in self.batches for run in batch.runs]
+
+    @property
+    def guest_seeds(self) -> dict[str, int]:
+        """The seed of each run's guest, by the name of the run."""
+        return {run.run_id: batch.seed for batch in self.batches for run in batch.runs}
 
     @property
     def order_of_repetitions(self) -> OrderOfRepetitions:
