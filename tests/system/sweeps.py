@@ -47,16 +47,16 @@ RECORDED = (0, 3)
 
 
 def sweep_file(directory: Path, **changes: object) -> Path:
-    """A small sweep: one implementation, 100 kB, 25 ms, no errors, once; written as JSON, which is YAML."""
+    """A small sweep: one implementation, 100 kB, once; 25 ms and no errors unless there is a channel; written as JSON,
+    which is YAML."""
     sweep: dict[str, Any] = {
         "name": "small",
         "seed": 11,
         "implementations": ["cfdp"],
         "file_size": "100 kB",
-        "rate": "10 Mbit/s",
-        "delay": "25 ms",
-        "packet_error_rate": 0,
     }
+    if "channel" not in changes:
+        sweep |= {"rate": "10 Mbit/s", "delay": "25 ms", "packet_error_rate": 0}
     path = directory / "sweep.yaml"
     path.write_text(json.dumps(sweep | changes))
     return path

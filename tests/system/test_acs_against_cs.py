@@ -38,9 +38,6 @@ def swept(directory: Path, **parameters: float | str) -> Path:
         parameters=dict.fromkeys(KINDS, parameters),
         file_size="500 kB",
         channel=str(channel),
-        rate=None,
-        delay=None,
-        packet_error_rate=None,
         certify=False,
         keep_captures="full",
     )

@@ -27,9 +27,6 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
         directory / "results",
         implementations=[str(IMPLEMENTATIONS / "console.yaml")],
         channel=str(directory / "uneven.yaml"),
-        rate=None,
-        delay=None,
-        packet_error_rate=None,
     )
     assert done.returncode in RECORDED, done.stderr
     return directory / "results"

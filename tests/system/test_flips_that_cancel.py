@@ -44,9 +44,6 @@ def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> P
         },
         file_size="4 MB",
         channel=str(channel),
-        rate=None,
-        delay=None,
-        packet_error_rate=None,
         certify=False,
         keep_captures="full",
     )

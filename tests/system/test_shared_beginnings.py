@@ -57,7 +57,6 @@ def repeated(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> 
         file_size="10 kB",
         certify=False,
         keep_captures="full",
-        **dict.fromkeys(("rate", "delay", "packet_error_rate")),
     )
     assert done.returncode == 0, done.stderr
     return directory / "results"

@@ -119,7 +119,6 @@ def run(tmp_path_factory: pytest.TempPathFactory, guest_kernel: Kernel) -> Calla
             channel=str(directory / "link.yaml"),
             file_size="1 kB",
             skipped_waits={"link": [window]} if skipped_after else {},
-            **dict.fromkeys(("rate", "delay", "packet_error_rate")),
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return next(results.glob("runs/*"))
