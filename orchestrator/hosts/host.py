@@ -1,12 +1,11 @@
 """A host of a rig: run a command, start a program, read and write files.
 
-`ssh_host` has hosts that are reached over SSH, `rigs.namespaces` hosts on this kernel, and `tests/memory` a host in
-memory for tests.
+`ssh_host` has hosts that are reached over SSH, `near_host` hosts on this kernel, and `tests/memory` a host in memory
+for tests.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
 import threading
 import time
@@ -48,10 +47,27 @@ def status_from_line(line: str) -> FileStatus:
     return FileStatus(int(mode, 16), int(device), int(size_bytes), int(blocks) * int(block_bytes))
 
 
-def statuses_here(paths: tuple[str, ...]) -> list[FileStatus]:
-    """The status of each file, as the caller sees them. Raises OSError."""
-    results = map(os.lstat, paths)
-    return [FileStatus(each.st_mode, each.st_dev, each.st_size, each.st_blocks * BLOCK_BYTES) for each in results]
+@dataclass(frozen=True)
+class ListedFile:
+    """A file in a list: what is no directory. `changed_at_ns` is the last change of its status, since 1970."""
+
+    path: str
+    size_bytes: int
+    changed_at_ns: int
+
+
+LIST_FORMAT = "%C@ %s %p\\0"
+"""Format for find(1), which `listed_files` parses."""
+
+
+def listed_files(output: str) -> list[ListedFile]:
+    """The files that find(1) printed with `LIST_FORMAT`."""
+    files = []
+    for entry in output.split("\0")[:-1]:
+        changed_s, size_bytes, path = entry.split(" ", 2)
+        seconds, _, fraction = changed_s.partition(".")
+        files.append(ListedFile(path, int(size_bytes), int(seconds) * 10**9 + int(f"{fraction:<09.9}")))
+    return files
 
 
 COMMAND_LIMIT_S = 60.0
@@ -139,6 +155,11 @@ class Host(Protocol):
         if done.exit_status != 0:
             return None
         return [status_from_line(line) for line in done.stdout.decode().splitlines()]
+
+    def files_below(self, *directories: str) -> list[ListedFile] | None:
+        """The files below these directories, as far as they can be read; None if there are more than can be listed."""
+        done = self.run(["find", *directories, "!", "-type", "d", "-printf", LIST_FORMAT])
+        return None if done.exit_status == FLOODED else listed_files(done.stdout.decode(errors="replace"))
 
     def sha256(self, path: str, deadline_s: float = COMMAND_LIMIT_S) -> str | None:
         """The hash of a file; None if there is no file that can be read. Raises HostError after the deadline."""

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from owlt.orchestrator.hosts.host import FLOODED, FileStatus, Host
+from owlt.orchestrator.hosts.host import FileStatus, Host
 from owlt.orchestrator.hosts.printable import printable
 from owlt.results.files import KEPT_NAME
 
@@ -198,15 +198,15 @@ def files_left(host: Host, run_dir: str, since_ns: int, known: Iterable[str]) ->
     Each with its name and size, without the `known` ones, which are named by their paths below the run directory.
     """
     places = [f"{run_dir}{suffix}" for suffix in _ROOMS]
-    listed = host.run(["find", *places, "!", "-type", "d", "-printf", "%C@ %s %p\\0"])
-    if listed.exit_status == FLOODED:
+    listed = host.files_below(*places)
+    if listed is None:
         return ["more files than can be listed"]
-    left, skipped = [], {f"{run_dir}/{name}" for name in known}
-    for entry in listed.stdout.decode(errors="replace").split("\0")[:-1]:
-        changed_s, size_bytes, path = entry.split(" ", 2)
-        if path not in skipped and float(changed_s) * 1e9 >= since_ns:
-            left.append(f"{printable(_as_seen(path, run_dir))} ({size_bytes} B)")
-    left.sort()
+    skipped = {f"{run_dir}/{name}" for name in known}
+    left = sorted(
+        f"{printable(_as_seen(file.path, run_dir))} ({file.size_bytes} B)"
+        for file in listed
+        if file.path not in skipped and file.changed_at_ns >= since_ns
+    )
     more = len(left) - MOST_LEFT
     return left[:MOST_LEFT] + ([f"and {more} more"] if more > 0 else [])
 

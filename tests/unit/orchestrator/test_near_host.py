@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.rigs.namespaces import WRITING, NearSession, open_below
+from owlt.orchestrator.hosts.near_host import WRITING, NearSession, open_below
 
 
 @pytest.fixture
