@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from owlt.agents.blast.datagrams import Pieces, Stream
-from owlt.agents.blast.receiving import Counting, Patience, Receiving
-from owlt.agents.blast.sending import Settings, send, send_for
+from owlt.agents.blast.sides import Counting, Patience, Receiving, Settings, send, send_for
 from owlt.agents.endpoint.command_line import add_addresses, add_load, count, not_negative
 from owlt.agents.endpoint.event_loop import Pacer, Party, converse
 from owlt.agents.endpoint.exit import exit_status

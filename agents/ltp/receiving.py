@@ -24,8 +24,7 @@ from owlt.agents.ltp.segments import (
 )
 from owlt.agents.ltp.sending import FIRST_SERIALS
 from owlt.agents.ltp.settings import Layout, Settings
-from owlt.agents.ltp.side import LINGER_TIMERS, SessionSide
-from owlt.agents.ltp.unanswered import LimitReached, Unanswered
+from owlt.agents.ltp.side import LINGER_TIMERS, LimitReached, SessionSide, Unanswered
 
 Value = TypeVar("Value")
 

@@ -2,7 +2,7 @@
 5326, 6.13).
 
 Nothing is sent again because time has passed; only unanswered checkpoints, reports and cancellations are: see
-`unanswered`.
+`side.Unanswered`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from owlt.agents.endpoint.files import map_file
 from owlt.agents.endpoint.intervals import Intervals
 from owlt.agents.ltp.segments import Checkpoint, DataSegment, Reason, Report, ReportAck, Segment, SessionId
 from owlt.agents.ltp.settings import LARGEST_FILE_BYTES, Layout, Settings, Stretch
-from owlt.agents.ltp.side import LINGER_TIMERS, SessionSide
-from owlt.agents.ltp.unanswered import Unanswered
+from owlt.agents.ltp.side import LINGER_TIMERS, SessionSide, Unanswered
 
 REPORTS_REMEMBERED = 1 << 16
 BURSTS_REMEMBERED = 1 << 10

@@ -7,10 +7,12 @@ author reads: nanoseconds of the sender's own clock.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
+from io import BufferedReader
 
 Span = tuple[int, int]
 
@@ -214,3 +216,23 @@ def timestamp(now_s: float) -> bytes:
 def made_at_s(stamp: bytes) -> float:
     """When a timestamp of ours was made; meaningless for any other timestamp."""
     return int.from_bytes(stamp[1:]) / 1e9
+
+
+CODES = {"none": 0, "crc32": 1, "md5": 2, "sha1": 3}
+"""Bits 28 to 31 of METADATA. The CRC-32 is that of IEEE 802.3, as the public implementations compute it."""
+
+DIGEST_BYTES = {"none": 0, "crc32": 4, "md5": 16, "sha1": 20}
+
+_BLOCK_BYTES = 1 << 20
+
+
+def file_digest(file: BufferedReader, kind: str) -> bytes:
+    """The checksum of a file, open at its begin, `DIGEST_BYTES[kind]` long."""
+    if kind == "none":
+        return b""
+    if kind == "crc32":
+        crc = 0
+        while block := file.read(_BLOCK_BYTES):
+            crc = zlib.crc32(block, crc)
+        return crc.to_bytes(4)
+    return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).digest()

@@ -12,7 +12,6 @@ from owlt.agents.endpoint.event_loop import Tally
 from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import IncomingFile
 from owlt.agents.endpoint.intervals import Intervals
-from owlt.agents.saratoga import checksums
 from owlt.agents.saratoga.packets import (
     Action,
     Code,
@@ -23,6 +22,7 @@ from owlt.agents.saratoga.packets import (
     Status,
     Unreadable,
     code_name,
+    file_digest,
     session_id,
 )
 from owlt.agents.saratoga.settings import DESCRIPTOR_BITS, Settings
@@ -242,7 +242,7 @@ class Receiving:
         assert self._metadata is not None
         self._file.truncate(self._metadata.file_bytes)
         with self._file.opened() as content:
-            right = checksums.digest(content, self._metadata.checksum) == self._metadata.digest
+            right = file_digest(content, self._metadata.checksum) == self._metadata.digest
         self._outcome = Code.SUCCESS if right else Code.UNSPECIFIED_ERROR
         if right:
             self._file.finish()

@@ -14,7 +14,6 @@ from owlt.agents.endpoint.event_loop import Tally
 from owlt.agents.endpoint.exit import Failed
 from owlt.agents.endpoint.files import map_file
 from owlt.agents.endpoint.intervals import Intervals
-from owlt.agents.saratoga import checksums
 from owlt.agents.saratoga.packets import (
     Action,
     Code,
@@ -26,6 +25,7 @@ from owlt.agents.saratoga.packets import (
     Status,
     Unreadable,
     code_name,
+    file_digest,
     made_at_s,
     session_id,
     timestamp,
@@ -197,7 +197,7 @@ class Sending:
         descriptor_bits = self._settings.descriptor_bits_for(self._file_bytes)
         kind = self._settings.checksum_kind
         with path.open("rb") as file:
-            digest = checksums.digest(file, kind)
+            digest = file_digest(file, kind)
         return Metadata(
             session=session_id(path.name),
             file_bytes=self._file_bytes,

@@ -10,8 +10,7 @@ from owlt.agents.endpoint.event_loop import sending_s
 from owlt.agents.endpoint.exit import Unsupported
 from owlt.agents.endpoint.udp import LARGEST_PAYLOAD_BYTES
 from owlt.agents.saratoga import version0, version1
-from owlt.agents.saratoga.checksums import CODES
-from owlt.agents.saratoga.packets import TIMESTAMP_BYTES, Data, Metadata, Packet, Request, Status
+from owlt.agents.saratoga.packets import CODES, TIMESTAMP_BYTES, Data, Metadata, Packet, Request, Status
 
 LARGEST_HEADER_BYTES = 4 + 4 + TIMESTAMP_BYTES + 8
 """The header of a DATA packet with a timestamp and 64-bit offsets."""

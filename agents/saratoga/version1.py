@@ -5,8 +5,9 @@ The first word of each packet: bits 0-2 version, 3-7 type, 8-9 the length of off
 times of the file are left zero, so that the same file gives the same packets at any time.
 """
 
-from owlt.agents.saratoga.checksums import CODES, DIGEST_BYTES
 from owlt.agents.saratoga.packets import (
+    CODES,
+    DIGEST_BYTES,
     TIMESTAMP_BYTES,
     Action,
     Beacon,

@@ -316,7 +316,7 @@ def _local(directory: Path) -> Iterator[StandingRig]:
 def _in_guest(directory: Path) -> Iterator[StandingRig]:
     from owlt.emulator.service.access import read_token
     from owlt.emulator.service.client import EmulatorClient
-    from owlt.orchestrator.planning.guest_memory import SMALLEST_GUEST_MB
+    from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB
     from owlt.orchestrator.rigs import guest
     from owlt.orchestrator.rigs.by_hand import raised_in_guest
     from owlt.orchestrator.rigs.rig import RECEIVER_ADDRESS, RECEIVER_PORT, SENDER_ADDRESS, SENDER_PORT

@@ -317,7 +317,7 @@ def perform_and_conclude(
     from owlt.orchestrator.steady_clock import steady_s
     from owlt.orchestrator.sweep.announcing import Ending, MetricsFile, counts_of
     from owlt.orchestrator.sweep.campaign import perform_until
-    from owlt.orchestrator.sweep.durations import durations, remember, report_took
+    from owlt.orchestrator.sweep.forecast import durations, remember, report_took
 
     plan, directory = start.plan, start.directory
     metrics = MetricsFile(directory)

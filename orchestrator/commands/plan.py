@@ -48,8 +48,7 @@ def plan(
     from owlt.orchestrator.planning.repetitions import parse_spread, sensitivity, spread_of
     from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
     from owlt.orchestrator.sweep.campaign import Start, planned_change, standing_runs
-    from owlt.orchestrator.sweep.durations import pace_of
-    from owlt.orchestrator.sweep.forecast import forecast, texts
+    from owlt.orchestrator.sweep.forecast import forecast, pace_of, texts
 
     printer = Printer(as_json)
     machine = machine_of(rig)

@@ -88,8 +88,7 @@ def _before(start: Start, performing: Performing) -> Iterator[str]:
     """The lines on what a start of a sweep takes, on this machine, and can decide; none if nothing is left."""
     from owlt.orchestrator.planning.repetitions import sensitivity, spread_of
     from owlt.orchestrator.sweep.campaign import standing_runs
-    from owlt.orchestrator.sweep.durations import pace_of
-    from owlt.orchestrator.sweep.forecast import forecast, time_texts
+    from owlt.orchestrator.sweep.forecast import forecast, pace_of, time_texts
 
     planned, directory, selection = start.plan, start.directory, start.selection
     with suppress(ResultsConflict):  # which this start is refused for

@@ -291,7 +291,7 @@ def _perform(printer: Printer, task: Task, life: LifePlan, kernel: Kernel, resul
     import os
 
     from owlt.orchestrator.hosts.host import HostError
-    from owlt.orchestrator.planning.guest_memory import guest_memory_mb
+    from owlt.orchestrator.planning.estimate import guest_memory_mb
     from owlt.orchestrator.rigs import guest
     from owlt.orchestrator.run.events import BatchEnded, RunEnded, event_in
     from owlt.orchestrator.run.launching import SEED, lines_of_task, why_it_failed

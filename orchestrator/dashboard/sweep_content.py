@@ -30,8 +30,7 @@ from owlt.orchestrator.dashboard.index import (
     counted_states,
     counts_of,
 )
-from owlt.orchestrator.planning.estimate import duration_text
-from owlt.orchestrator.planning.guest_memory import machine_memory_bytes
+from owlt.orchestrator.planning.estimate import duration_text, machine_memory_bytes
 from owlt.orchestrator.sweep.forecast import available_bytes
 from owlt.orchestrator.sweep.journal import Activity
 from owlt.orchestrator.sweep.state import SweepState, repetitions_text, stamp

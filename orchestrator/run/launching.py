@@ -29,7 +29,7 @@ from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.own_directories import process_directory
 from owlt.orchestrator.own_version import own_version
-from owlt.orchestrator.planning.guest_memory import SMALLEST_GUEST_MB, guest_memory_mb
+from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB, guest_memory_mb
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.planning.run_channel import channel_key
 from owlt.orchestrator.planning.seeds import certification_seed

@@ -30,7 +30,7 @@ from owlt.orchestrator.rigs.provenance import write_provenance
 from owlt.orchestrator.run.analysis import Analyse, analyse_or_mark, is_marked, is_to_analyse
 from owlt.orchestrator.run.events import Entry, Observe, SweepInterrupted
 from owlt.orchestrator.run.same_failures import failed_again, same_failures_text
-from owlt.orchestrator.sweep.durations import pace_of
+from owlt.orchestrator.sweep.forecast import pace_of
 from owlt.orchestrator.sweep.machine import THIS_MACHINE, Machine
 from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.sweep.publishing import note_seeds, noted_seeds, set_aside

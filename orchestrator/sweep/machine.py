@@ -17,8 +17,7 @@ from owlt.captures.pool import processes
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.checks.preconditions import missing_for_plan, running_kernel_capabilities, unsupported_channels
 from owlt.orchestrator.kernel.kernel import Kernel, find_kernel
-from owlt.orchestrator.planning.estimate import disk_bytes, infeasible
-from owlt.orchestrator.planning.guest_memory import beyond_memory, machine_memory_bytes
+from owlt.orchestrator.planning.estimate import beyond_memory, disk_bytes, infeasible, machine_memory_bytes
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.inventory import LAB_ROLES, LabRig, LabRole
 from owlt.orchestrator.rigs import guest

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from owlt.agents.saratoga.checksums import DIGEST_BYTES
-from owlt.agents.saratoga.packets import Code, Data, Metadata, Request, Status
+from owlt.agents.saratoga.packets import DIGEST_BYTES, Code, Data, Metadata, Request, Status
 
 sessions = st.integers(0, 2**32 - 1)
 names = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=60)

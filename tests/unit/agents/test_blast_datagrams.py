@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from owlt.agents.blast.datagrams import Pieces, Unreadable, encode
-from owlt.agents.blast.sending import Settings
+from owlt.agents.blast.sides import Settings
 from owlt.agents.endpoint.exit import Unsupported
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from owlt.captures.accounting.summary import read_both
-from owlt.captures.matches.fault_hits import NamedHit, named_hits
+from owlt.captures.inspection.inspection import NamedHit, named_hits
 from owlt.captures.matches.matching import match_captures
 from owlt.results.record import FaultCount, FaultHit, Faults
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, later, timed, udp_frame, write_pcap

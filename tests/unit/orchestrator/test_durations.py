@@ -19,9 +19,16 @@ from owlt.orchestrator.run.events import (
     WorkerStarted,
     encode,
 )
-from owlt.orchestrator.sweep import durations
-from owlt.orchestrator.sweep.durations import MOST_KEPT, history, pace_of, remember
-from owlt.orchestrator.sweep.forecast import forecast, time_texts
+from owlt.orchestrator.sweep.forecast import (
+    MOST_KEPT,
+    durations,
+    forecast,
+    history,
+    history_file,
+    pace_of,
+    remember,
+    time_texts,
+)
 from owlt.results.files import JOURNAL_NAME
 from owlt.results.record import Outcome
 from tests.unit.orchestrator.small_sweep import small_plan
@@ -66,12 +73,12 @@ def test_a_run_takes_the_time_from_the_start_of_its_worker_or_from_the_run_befor
         (103, 1, ChannelCertified(channel="c", verdict="ok")),
     )
 
-    assert [(each.implementation, each.took_s) for each in durations.durations(plan, tmp_path)] == [
+    assert [(each.implementation, each.took_s) for each in durations(plan, tmp_path)] == [
         ("cfdp", 4),
         ("cfdp", 2),
         (CERTIFICATE, 2),
     ]
-    assert len(durations.durations(plan, tmp_path, since_s=104)) == 1
+    assert len(durations(plan, tmp_path, since_s=104)) == 1
 
 
 def test_what_says_nothing_about_this_machine_or_the_build_does_not_count(tmp_path: Path) -> None:
@@ -92,7 +99,7 @@ def test_what_says_nothing_about_this_machine_or_the_build_does_not_count(tmp_pa
         (155, 3, published(four)),
     )
 
-    assert [each.took_s for each in durations.durations(plan, tmp_path)] == [2]
+    assert [each.took_s for each in durations(plan, tmp_path)] == [2]
 
 
 def test_a_run_is_forecast_from_the_most_similar_runs() -> None:
@@ -175,8 +182,8 @@ def test_a_busy_machine_is_said(tmp_path: Path, load: float, is_busy: bool) -> N
 
 
 def test_the_history_keeps_the_latest_and_skips_what_is_damaged() -> None:
-    durations.history_file().parent.mkdir(parents=True)
-    durations.history_file().write_text('["exact", "ltp", 1000, 0, 2]\nnonsense\n["exact", "ltp", 1000, 0.5, 2.0]\n')
+    history_file().parent.mkdir(parents=True)
+    history_file().write_text('["exact", "ltp", 1000, 0, 2]\nnonsense\n["exact", "ltp", 1000, 0.5, 2.0]\n')
     assert [each.took_s for each in history()] == [2.0]
 
     for number in range(10):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from owlt.orchestrator.planning.guest_memory import beyond_memory, guest_memory_mb, needed_memory_mb
+from owlt.orchestrator.planning.estimate import beyond_memory, guest_memory_mb, needed_memory_mb
 from tests.unit.orchestrator.small_sweep import small_plan
 
 
