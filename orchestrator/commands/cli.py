@@ -22,11 +22,10 @@ from owlt.orchestrator.commands.conform import conform
 from owlt.orchestrator.commands.dashboard import dashboard
 from owlt.orchestrator.commands.edges import edges
 from owlt.orchestrator.commands.figure import figure
-from owlt.orchestrator.commands.implementations import implementations_app
+from owlt.orchestrator.commands.implementations import implementations_app, pairs
 from owlt.orchestrator.commands.machine import doctor, emulator_app, kernel_app, raise_rig, rigs_app
 from owlt.orchestrator.commands.output import verbosity
-from owlt.orchestrator.commands.pairs import pairs
-from owlt.orchestrator.commands.plan import plan
+from owlt.orchestrator.commands.plan import plan, schema, sweeps_app
 from owlt.orchestrator.commands.prove import prove
 from owlt.orchestrator.commands.replay import capsule, replay
 from owlt.orchestrator.commands.report import merge, report
@@ -37,7 +36,6 @@ from owlt.orchestrator.commands.setup import setup
 from owlt.orchestrator.commands.shrink import shrink
 from owlt.orchestrator.commands.soak import soak
 from owlt.orchestrator.commands.status import status
-from owlt.orchestrator.commands.sweeps import schema, sweeps_app
 from owlt.orchestrator.commands.third_party import third_party_app
 from owlt.orchestrator.commands.usage import Quiet, Verbose, add_command, new_app, set_verbosity
 from owlt.orchestrator.commands.why import why

@@ -35,7 +35,7 @@ from owlt.orchestrator.dashboard.sweep_content import (
 )
 from owlt.reports.comparison.metrics import Metric
 from owlt.reports.page.parts import SCRIPT, is_script, page_script
-from owlt.reports.results.labels import labels_of
+from owlt.reports.results.load import labels_of
 from owlt.results.files import CERTIFICATES
 from owlt.results.operator import read_note
 from owlt.results.plain_files import NotPlain, as_file_name, is_plain, open_plain

@@ -38,8 +38,7 @@ from owlt.reports.drawing.link_boxes import boxes_of_links
 from owlt.reports.looks import NAMED, SERIES
 from owlt.reports.page.certificates import certificate_address, check_words, limits, verdict_words
 from owlt.reports.page.figure_files import drawings, image, marks
-from owlt.reports.page.implementations import ORIGINS, ImplementationRow, implementation_rows, origins_of
-from owlt.reports.page.pairs import pairs_section
+from owlt.reports.page.implementations import ORIGINS, ImplementationRow, implementation_rows, origins_of, pairs_section
 from owlt.reports.page.parts import Parts
 from owlt.reports.page.provenance import drift_of, mixed_versions, provenance_of
 from owlt.reports.page.tables import (

@@ -170,7 +170,6 @@ def test_only_the_dashboard_and_the_report_commands_know_the_reports() -> None:
     assert {name for name in knowing if not name.startswith("dashboard/")} == {
         "commands/captures.py",
         "commands/analyse.py",
-        "commands/pairs.py",
         "commands/answer.py",
         "commands/bisect.py",
         "commands/compare.py",

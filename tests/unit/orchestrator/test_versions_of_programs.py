@@ -7,7 +7,8 @@ import pytest
 from owlt.agents.contract.requirements import Binary
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.profiles.third_party import binary_of_version, find_installables, find_version, versions_between
+from owlt.orchestrator.profiles.third_party import find_installables
+from owlt.orchestrator.profiles.versions import binary_of_version, find_version, versions_between
 
 
 def test_another_version_is_the_same_profile_with_the_program_of_that_version() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.orchestrator.profiles.catalogue import implementations_of
-from owlt.reports.results.labels import congestion_control_of, labels_of
+from owlt.reports.results.load import congestion_control_of, labels_of
 from tests.unit.reports.conftest import sweep
 
 
