@@ -37,6 +37,13 @@ def a_channel_is_read_back(client: EmulatorClient) -> None:
     assert client.describe() == CHANNEL
 
 
+def a_snapshot_has_the_channel_and_its_counters(client: EmulatorClient) -> None:
+    client.configure(CHANNEL)
+    channel, counters = client.snapshot()
+    assert (channel, counters) == (client.describe(), client.statistics())
+    assert set(counters["forward"]) == {"bottleneck", "pipe"}
+
+
 def an_error_rate_that_netem_cannot_draw_is_refused(client: EmulatorClient) -> None:
     refuses(InvalidChannel, lambda: client.change("reverse", packet_error_rate=1e-10))
 

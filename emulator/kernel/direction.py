@@ -145,7 +145,7 @@ class InKernel:
             limit_packets = stages["bottleneck"].limit_packets - 1
             stages["bottleneck"] = replace(stages["bottleneck"], limit_packets=limit_packets)
         for name, program in self._programs.items():
-            if self._runs(netlink, name):
+            if self._runs(netlink, state, name):
                 stages[name] = program.read_back()
         return Stages(**stages)
 
@@ -245,11 +245,10 @@ class InKernel:
         entrance, exit_ = self._direction.entrance.index, self._direction.exit.index
         return {"gate": (entrance, INGRESS_FILTERS), "errors": (exit_, EGRESS_FILTERS)}[name]
 
-    def _runs(self, netlink: IPRoute, name: str) -> bool:
-        index, parent = self._place(name)
+    def _runs(self, netlink: IPRoute, state: KernelState, name: str) -> bool:
         return any(
             message["handle"] == OUR_FILTER and message["info"] >> 16 == PROGRAM
-            for message in netlink.get_filters(index=index, parent=parent)
+            for message in state.filters_of(netlink, *self._place(name))
         )
 
     def _ifb_index(self, state: KernelState) -> int:
@@ -259,7 +258,8 @@ class InKernel:
         """Yield the qdisc message of each netem, without a bottleneck to which no frames are redirected."""
         entrance = self._direction.entrance
         device = state.links.get(entrance.ifb_name)
-        if device is not None and redirects(netlink, entrance, device["index"]):
+        incoming = state.filters_of(netlink, entrance.index, INGRESS_FILTERS) if device is not None else ()
+        if device is not None and redirects(incoming, device["index"]):
             yield from _ours(state, "bottleneck", device["index"])
         yield from _ours(state, "pipe", self._direction.exit.index)
 

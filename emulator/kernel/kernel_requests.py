@@ -4,8 +4,9 @@
 """
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from owlt.emulator.faults import ChannelRefused
 from owlt.emulator.kernel.bpf.loading import BpfError
@@ -145,9 +146,9 @@ def change_netem(netlink: IPRoute, index: int, netem: Netem) -> None:
     netlink.tc("change", "netem", index=index, parent=ROOT, handle=HANDLE, options=options(netem))
 
 
-def redirects(netlink: IPRoute, entrance: Port, device: int) -> bool:
-    """Return whether the incoming frames of a port are redirected to a device."""
-    for message in netlink.get_filters(index=entrance.index, parent=INGRESS_FILTERS):
+def redirects(filters: Iterable[Any], device: int) -> bool:
+    """Return whether filters, of the incoming frames of a port, redirect these to a device."""
+    for message in filters:
         matched = message.get_attr("TCA_OPTIONS") if message.get_attr("TCA_KIND") == "matchall" else None
         action = matched and matched.get_nested("TCA_MATCHALL_ACT", "TCA_ACT_PRIO_1", "TCA_ACT_OPTIONS")
         if action and action.get_attr("TCA_MIRRED_PARMS")["ifindex"] == device:

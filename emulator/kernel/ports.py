@@ -10,8 +10,9 @@ from __future__ import annotations
 import errno
 import socket
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from ipaddress import ip_address
 from typing import Any
 
@@ -28,14 +29,28 @@ EGRESS_FILTERS = 0xFFFF_FFF3
 
 @dataclass(frozen=True)
 class KernelState:
-    """Link messages by interface name, all qdisc messages, and the indices of interfaces whose clsact is ours.
-
-    A clsact has a fixed handle: it is ours if there are filters in it, and all of them are.
-    """
+    """Link messages by interface name, all qdisc messages, and, unless they were left out, the filter messages of each
+    clsact by its interface's index and the parent."""
 
     links: dict[str, Any]
     qdiscs: tuple[Any, ...]
-    our_clsacts: frozenset[int] = frozenset()
+    filters: Mapping[tuple[int, int], Sequence[Any]] = field(default_factory=dict)
+
+    @cached_property
+    def our_clsacts(self) -> frozenset[int]:
+        """The indices of interfaces whose clsact is ours.
+
+        A clsact has a fixed handle: it is ours if there are filters in it, and all of them are.
+        """
+        handles: defaultdict[int, set[int]] = defaultdict(set)
+        for (index, _), messages in self.filters.items():
+            handles[index] |= set(_handles(messages))
+        return frozenset(index for index, there in handles.items() if there == {OUR_FILTER})
+
+    def filters_of(self, netlink: IPRoute, index: int, parent: int) -> Sequence[Any]:
+        """Return the filter messages of an interface; from the kernel if they were left out."""
+        known = self.filters.get((index, parent))
+        return tuple(netlink.get_filters(index=index, parent=parent)) if known is None else known
 
     def qdiscs_of(self, index: int) -> list[Any]:
         """Return the qdisc messages of an interface."""
@@ -50,26 +65,27 @@ NOTHING = KernelState({}, ())
 """The state without any of our stages."""
 
 
-def survey(netlink: IPRoute, whose: bool = True) -> KernelState:
-    """Read the state from the kernel; the owner of each clsact costs two more requests."""
+def survey(netlink: IPRoute, with_filters: bool = True) -> KernelState:
+    """Read the state from the kernel; the filters of each clsact cost two more requests."""
     links = {link.get_attr("IFLA_IFNAME"): link for link in netlink.get_links()}
     qdiscs = tuple(netlink.get_qdiscs())
-    clsacts = [qdisc["index"] for qdisc in qdiscs if whose and qdisc.get_attr("TCA_KIND") == "clsact"]
-    return KernelState(links, qdiscs, frozenset(index for index in clsacts if _only_ours(netlink, index)))
+    clsacts = [qdisc["index"] for qdisc in qdiscs if with_filters and qdisc.get_attr("TCA_KIND") == "clsact"]
+    return KernelState(links, qdiscs, {place: each for index in clsacts for place, each in _filters(netlink, index)})
 
 
-def _only_ours(netlink: IPRoute, index: int) -> bool:
-    return set(filter_handles(netlink, index)) == {OUR_FILTER}
+def _filters(netlink: IPRoute, index: int) -> Iterator[tuple[tuple[int, int], Sequence[Any]]]:
+    for parent in (INGRESS_FILTERS, EGRESS_FILTERS):
+        yield (index, parent), tuple(netlink.get_filters(index=index, parent=parent))
 
 
 def filter_handles(netlink: IPRoute, index: int) -> list[int]:
-    """Return the handles of all filters in an interface's clsact. (A message with the handle 0 is of a priority.)"""
-    return [
-        message["handle"]
-        for parent in (INGRESS_FILTERS, EGRESS_FILTERS)
-        for message in netlink.get_filters(index=index, parent=parent)
-        if message["handle"]
-    ]
+    """Return the handles of all filters in an interface's clsact."""
+    return [handle for _, messages in _filters(netlink, index) for handle in _handles(messages)]
+
+
+def _handles(messages: Sequence[Any]) -> list[int]:
+    """The handles of filters. A message with the handle 0 is of a priority."""
+    return [message["handle"] for message in messages if message["handle"]]
 
 
 IFB_PREFIX = "owlt-ifb"

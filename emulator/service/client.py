@@ -22,6 +22,9 @@ _LONGEST_CERTIFICATION_S = 7 * 24 * 3600.0
 _CERTIFICATE_EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _BUSY_STATUSES = (429, 503)
 
+Counters = dict[str, dict[str, dict[str, int]]]
+"""By direction, stage and name."""
+
 
 class EmulatorClient:
     """Calls the emulator at a URL such as http://10.78.0.3:8765. One client serves one thread.
@@ -84,14 +87,14 @@ class EmulatorClient:
         """Remove the channel; all packets in flight are lost."""
         self._call("clear")
 
-    def statistics(self) -> dict[str, dict[str, dict[str, int]]]:
+    def statistics(self) -> Counters:
         """Return the counters since the channel was applied: by direction, stage (bottleneck, pipe) and name."""
-        return {
-            direction: {
-                stage: {name: int(value) for name, value in counters.items()} for stage, counters in stages.items()
-            }
-            for direction, stages in self._call("statistics").items()
-        }
+        return _counters(self._call("statistics"))
+
+    def snapshot(self) -> tuple[ChannelSpec, Counters]:
+        """Return the channel that the kernel has, and the counters, both of the same moment."""
+        answer = self._call("snapshot")
+        return ChannelSpec.from_wire(answer["channel"]), _counters(answer["statistics"])
 
     def timeline_start(self) -> dict[str, Any]:
         """Start the channel's timeline now; return its status. Raises TimelineError if the channel has none."""
@@ -197,6 +200,13 @@ class EmulatorClient:
             raise EmulatorError(f"emulator at {self.url}: the answer to {method} is not XML-RPC: {error}") from error
         finally:
             self._transport.close()
+
+
+def _counters(answer: Mapping[str, Any]) -> Counters:
+    return {
+        direction: {stage: {name: int(value) for name, value in counters.items()} for stage, counters in stages.items()}
+        for direction, stages in answer.items()
+    }
 
 
 def _step(error: Exception, ca_file: Path | str | None) -> str:

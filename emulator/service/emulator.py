@@ -148,6 +148,12 @@ class Emulator:
         with self._lock, open_rtnetlink() as netlink:
             return self._described(netlink)
 
+    def snapshot(self) -> dict[str, Any]:
+        """Return `channel` as from `describe` and `statistics` as from `statistics`, both of the same moment."""
+        with self._lock, open_rtnetlink() as netlink:
+            state = self._surveyed(netlink)
+            return {"channel": self._has(netlink, state), "statistics": self._counted(netlink, state)}
+
     def clear(self) -> bool:
         """Remove the channel: packets pass unimpaired, all in flight are lost. Return true."""
         with self._lock, open_rtnetlink() as netlink:
@@ -205,7 +211,7 @@ class Emulator:
             if self._specified.timeline is None:
                 raise TimelineError(NO_TIMELINE)
             self._forget_player()
-            self._become(netlink, survey(netlink, whose=False), self._specified.states[0])
+            self._become(netlink, survey(netlink, with_filters=False), self._specified.states[0])
             self._player = player = Player(self._specified, self._step)
         return player.status()
 
@@ -274,20 +280,7 @@ class Emulator:
         `waiting_bytes` are in it.
         """
         with self._lock, open_rtnetlink() as netlink:
-            state = survey(netlink)
-            self._directions(state)
-            by_faults = self._faults.counters() if self._faults is not None else {}
-            stages_of_ways = {
-                name: in_kernel.count(netlink, state) | ({"faults": by_faults[name]} if name in by_faults else {})
-                for name, in_kernel in self._in_kernel.items()
-            }
-            return {
-                name: {
-                    stage: {counter: float(value) for counter, value in counters.items()}
-                    for stage, counters in stages.items()
-                }
-                for name, stages in stages_of_ways.items()
-            } or {name: {} for name in DIRECTIONS}
+            return self._counted(netlink, self._surveyed(netlink))
 
     def capabilities(self) -> dict[str, Any]:
         """Return what this kernel can do, each with `available` and the `reason` if not, and its release."""
@@ -429,7 +422,7 @@ class Emulator:
                 stages = stages_of(link, rtt_ns, self._drawn_seeds[name])
                 targets[name] = retaining_netems(stages, present, link.keeps_order)
                 self._in_kernel[name].adapt(netlink, state, present, targets[name], holds=holds_packets(link))
-        after = survey(netlink, whose=False)
+        after = survey(netlink, with_filters=False)
         has = {name: in_kernel.read_back(netlink, after) for name, in_kernel in self._in_kernel.items()}
         for name, stages in targets.items():
             if wrong := differences(stages, has[name]):
@@ -445,9 +438,31 @@ class Emulator:
         return self._written(has)
 
     def _described(self, netlink: IPRoute) -> dict[str, Any]:
+        return self._has(netlink, self._surveyed(netlink))
+
+    def _surveyed(self, netlink: IPRoute) -> KernelState:
+        """What is at the ports. Raises PortRefused if one has gone or is used for something else."""
         state = survey(netlink)
         self._directions(state)
+        return state
+
+    def _has(self, netlink: IPRoute, state: KernelState) -> dict[str, Any]:
+        """The channel that the kernel has."""
         return self._written({name: each.read_back(netlink, state) for name, each in self._in_kernel.items()})
+
+    def _counted(self, netlink: IPRoute, state: KernelState) -> dict[str, dict[str, dict[str, float]]]:
+        by_faults = self._faults.counters() if self._faults is not None else {}
+        stages_of_ways = {
+            name: in_kernel.count(netlink, state) | ({"faults": by_faults[name]} if name in by_faults else {})
+            for name, in_kernel in self._in_kernel.items()
+        }
+        return {
+            name: {
+                stage: {counter: float(value) for counter, value in counters.items()}
+                for stage, counters in stages.items()
+            }
+            for name, stages in stages_of_ways.items()
+        } or {name: {} for name in DIRECTIONS}
 
     def _written(self, has: Mapping[str, Stages]) -> dict[str, Any]:
         links = {name: link_of(stages, self._links[name]) for name, stages in has.items()}
@@ -464,7 +479,7 @@ class Emulator:
             ends = outage_ends(moment, links, player.started_ns)
             holds = {name: end_ns for name, end_ns in ends.items() if not holds_packets(before[name])}
             try:
-                self._become(netlink, survey(netlink, whose=False), links, holds)
+                self._become(netlink, survey(netlink, with_filters=False), links, holds)
             except BaseException:
                 self._player = player  # its status says why the timeline ended
                 raise

@@ -83,7 +83,10 @@ class _Call(xmlrpc.client.Unmarshaller):
         super().end(tag)
 
 
-READING = ("describe", "statistics", "capabilities", "version", "timeline_status", "faults_status", "lease_status")
+READING = (
+    *("describe", "statistics", "snapshot", "capabilities", "version"),
+    *("timeline_status", "faults_status", "lease_status"),
+)
 CHANGING = (
     *("configure", "change", "bypass", "clear", "timeline_start", "timeline_stop"),
     *("faults_start", "faults_replace", "certify"),

@@ -347,7 +347,7 @@ def _show_emulator(printer: Printer, access: Access) -> None:
     from owlt.orchestrator.commands.channel_text import counter_rows
 
     with _connected(access) as client:
-        current, statistics, timeline = client.describe(), client.statistics(), client.timeline_status()
+        (current, statistics), timeline = client.snapshot(), client.timeline_status()
     printer.json({"emulator": client.url, "channel": current.to_wire(), "statistics": statistics, "timeline": timeline})
     printer.text(f"the emulator at {client.url} has:")
     _print_channel(printer, current)

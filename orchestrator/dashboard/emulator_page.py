@@ -94,7 +94,7 @@ class EmulatorWatch:
     def _ask(self) -> None:
         self._asked_s = self._now_s()
         try:
-            channel, statistics = self._client.describe(), self._client.statistics()
+            channel, statistics = self._client.snapshot()
             lease = self._client.lease_status()
         except EmulatorError as problem:
             self._state = replace(self._state, problem=str(problem))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from owlt.agents.contract.implementation import Role
 from owlt.orchestrator.hosts.printable import printable
-from owlt.results.waits import RunWaits, TimedWait, summarised
+from owlt.results.waits import RunWaits, summarised
 
 RECORDED_WAITS = Path("/proc/timed_waits")
 _HEAD = struct.Struct("=QQ")
@@ -71,13 +71,7 @@ def parse_recorded(content: bytes, networks: Mapping[int, Role]) -> RunWaits:
     """The waits in what the kernel recorded."""
     unrecorded, unrecorded_ns = _HEAD.unpack_from(content)
     waits = [
-        TimedWait(
-            host=networks[network],
-            process=_process(name),
-            kind=_kind(call, timer),
-            begin_ns=ended_ns - length_ns,
-            length_ns=length_ns,
-        )
+        (networks[network], _process(name), _kind(call, timer), ended_ns - length_ns, length_ns)
         for ended_ns, length_ns, network, _, call, timer, _, name in _WAIT.iter_unpack(content[_HEAD.size :])
         if network in networks
     ]

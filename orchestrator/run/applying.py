@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from owlt.emulator.channel.spec import ETHERNET_MTU_BYTES
+from owlt.emulator.channel.spec import ETHERNET_MTU_BYTES, ChannelSpec
 from owlt.emulator.faults import ChannelRefused, NotCapable
 from owlt.orchestrator.planning.plan import Run, channel_of
 from owlt.orchestrator.rigs.rig import Rig
@@ -62,19 +62,19 @@ def start_timeline(run: Run, setting: Setting) -> None:
 
 
 def close_channel(
-    run: Run, setting: Setting, before: Statistics, result: RunResult, counted: Statistics | None = None
+    run: Run, setting: Setting, before: Statistics, channel: ChannelSpec, counted: Statistics, result: RunResult
 ) -> None:
     """Enter the channel's state at the end and what its stages counted since `before`, when the captures began.
-    `counted` are the counters now, if they are known."""
+    `channel` and `counted` are the channel and the counters at the end."""
     if run.faults:
         _note_faults(run, setting, result)
     if setting.channel_of(run).timeline is not None:
         _note_timeline(setting, result)
-    else:
-        _check_channel(setting, result)
+    elif (at_the_end := channel.to_wire()) != result.channel:
+        result.suspect.append(f"the channel was another at the end of the run: {at_the_end}")
     result.emulator_statistics = {
         way: {name: counted_since(before.get(way, {}).get(name, {}), values) for name, values in stages.items()}
-        for way, stages in (counted or setting.rig.channel.statistics()).items()
+        for way, stages in counted.items()
     }
 
 
@@ -134,10 +134,3 @@ def expression_of_session(session: WrittenSession) -> str:
 def _listed(session: WrittenSession, key: str) -> list[object]:
     values = session.get(key, [])
     return list(values) if isinstance(values, list | tuple) else []
-
-
-def _check_channel(setting: Setting, result: RunResult) -> None:
-    """Suspect the run if the channel at its end is not the one that was applied."""
-    at_the_end = setting.rig.channel.describe().to_wire()
-    if at_the_end != result.channel:
-        result.suspect.append(f"the channel was another at the end of the run: {at_the_end}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from owlt.emulator.channel.packet_filter import ANY
@@ -21,6 +22,7 @@ from owlt.orchestrator.planning.plan import Run, channel_of, first_sharing
 from owlt.orchestrator.rigs.template import become_template, free_reads
 from owlt.orchestrator.run.programs import Intervention
 from owlt.orchestrator.run.state import RunResult, Setting
+from owlt.results.recorded_runs import run_directory
 
 BEGINNING = "shared-beginning"
 """The id of the shared run that the others branch from, and the name of its channel."""
@@ -63,12 +65,18 @@ def _is_simple(fault: Mapping[str, Any]) -> bool:
 class Branching:
     """The run that a guest performs: first the shared run; after the branch, in each copy, the copy's own run."""
 
-    def __init__(self, beginning: Run, setting: Setting, own_run: Callable[[], Run]) -> None:
-        """`own_run` returns the run that a copy performs."""
+    def __init__(self, beginning: Run, setting: Setting, own_run: Callable[[], Run], results: Path) -> None:
+        """`own_run` returns the run that a copy performs; `results` is the directory for its results."""
         self.run = beginning
         self.has_branched = False
+        self._results = results
         self._setting = setting
         self._own_run = own_run
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the run."""
+        return run_directory(self._results, self.run.run_id)
 
     def interventions(self, result: RunResult) -> Iterable[Intervention]:
         """The branch, right after the launch of the second program: programs start at multiples of START_STEP_NS."""

@@ -150,9 +150,9 @@ def stop_host_captures(capturing: list[CapturingHost], rig: Rig, directory: Path
     rig.at_once(*(partial(stop, role, each) for role, each in zip(ROLES, capturing, strict=False)))
 
 
-def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool) -> Statistics:
+def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool) -> tuple[ChannelSpec, Statistics]:
     """Wait until the last packets have crossed the channel: both captures must see every packet that was sent. Returns
-    the counters of then.
+    the channel and its counters of then.
 
     That includes what the hosts' kernels send when the programs have ended, such as that they leave the multicast
     groups of a run that has some: the emulator's counters are read next, and the captures, or those of the next run,
@@ -164,9 +164,11 @@ def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool) -> Statistic
         time.sleep(LEAVING_S)
     pause_s = max(run.rtt_s / 8, 0.005)
     end = time.monotonic() + run.rtt_s + run.file_time_s + 1
-    while _packets_on_their_way(counted := rig.channel.statistics()) and time.monotonic() < end:
+    while True:
+        channel, counted = rig.channel.snapshot()
+        if not _packets_on_their_way(counted) or time.monotonic() >= end:
+            return channel, counted
         time.sleep(pause_s)
-    return counted
 
 
 def _packets_on_their_way(counted: Statistics) -> int:

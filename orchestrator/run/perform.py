@@ -17,6 +17,7 @@ from heapq import merge
 from pathlib import Path, PurePosixPath
 
 from owlt.agents.contract.implementation import ROLES, Role
+from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import EmulatorError
 from owlt.inputs.sweep import SkippedWaits
 from owlt.orchestrator.hosts.host import Host, HostError
@@ -92,8 +93,8 @@ def perform(
     """Perform one run and write its record, logs and captures into `directory`, which is made if it does not exist.
 
     `observe` is called with the name of each phase as it begins. With `life`, the run is one of many in one life of the
-    hosts, which examines what is left on them. With `branching`, it becomes another one after the launch. Raises only
-    what ends the process.
+    hosts, which examines what is left on them. With `branching`, it becomes another one after the launch, whose
+    captures go to that one's directory. Raises only what ends the process.
     """
     directory.mkdir(parents=True, exist_ok=True)
     setting = replace(setting, rig=setting.rig.over(run.permutation.ip))
@@ -174,15 +175,18 @@ def _phases(in_progress: _RunInProgress, observe: Observe, life: HostLife | None
             result.ended_at_ns = time.time_ns()
             missed = (each for each in planned if each.is_needed and not each.is_done)
             result.suspect += [f"the session ended before {each.text}" for each in missed][:1]
-            if branching is not None:
+            fetched = directory
+            if branching is not None and branching.has_branched:
                 run, in_progress = branching.run, replace(in_progress, run=branching.run)
+                fetched = branching.directory
+                fetched.mkdir(parents=True, exist_ok=True)
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
                 observe("stop")
                 _stop(in_progress, staged, instruments, clock)
                 observe("fetch")
                 path = staged.paths["emulator"]
                 checks = [lambda: require_space(rig, path)] if rig.has_machines else []
-                rig.at_once(*checks, lambda: fetch_captures(rig, path, directory))
+                rig.at_once(*checks, lambda: fetch_captures(rig, path, fetched))
                 if recorder is not None:
                     write_waits(recorder.waits(), directory)
                 require_captures(result)
@@ -314,7 +318,9 @@ def _files_left(role: Role, host: Host, staged: Staged, since_ns: int) -> list[s
     return files_left(host, run_dir, since_ns, known)
 
 
-def _stop_instruments(in_progress: _RunInProgress, instruments: _Instruments, drained: Statistics) -> None:
+def _stop_instruments(
+    in_progress: _RunInProgress, instruments: _Instruments, drained: tuple[ChannelSpec, Statistics]
+) -> None:
     """Stop them, and enter what they observed. The captures stop after the counters were read: those of the empty
     channel (`drained`), unless time passes while a program computes."""
     run, setting, directory, result = in_progress.run, in_progress.setting, in_progress.directory, in_progress.result
@@ -328,8 +334,8 @@ def _stop_instruments(in_progress: _RunInProgress, instruments: _Instruments, dr
             result.host_refusals = increases(instruments.refused, read_refusals(rig))
 
     def channel_and_captures() -> None:
-        counted = drained if setting.sweep.clock == "exact" else None
-        close_channel(run, setting, instruments.before, result, counted)
+        at_the_end = drained if setting.sweep.clock == "exact" else rig.channel.snapshot()
+        close_channel(run, setting, instruments.before, *at_the_end, result)
         stop_captures(instruments.captures, result)
         stop_host_captures(instruments.at_hosts, rig, directory, result)
 

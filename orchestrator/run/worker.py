@@ -230,7 +230,7 @@ def _perform_branches(task: Task, setting: Setting, directory: Path) -> None:
         report(PhaseStarted(run_id=branching.run.run_id, phase=phase))
 
     (run,) = task.runs
-    branching = Branching(run, setting, own_run)
+    branching = Branching(run, setting, own_run, directory)
     shared = Path(BEGINNING_DIRECTORY)
     shared.mkdir()
     mount("none", BEGINNING_DIRECTORY, "ramfs", "")  # in tmpfs, writing a file would read the clock
@@ -240,7 +240,7 @@ def _perform_branches(task: Task, setting: Setting, directory: Path) -> None:
         record = perform(run, setting, shared, enter, branching=branching)
     if not branching.has_branched:
         raise HostError(f"the runs cannot share their beginning: {record.outcome}: {record.reason}")
-    shutil.copytree(shared, run_directory(directory, record.run_id))
+    shutil.copytree(shared, branching.directory, copy_function=shutil.copyfile, dirs_exist_ok=True)
     report(RunEnded(run_id=record.run_id, outcome=record.outcome, reason=record.reason))
 
 

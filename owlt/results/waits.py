@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -86,23 +87,27 @@ class RunWaits(BaseModel):
     """The sum of their lengths."""
 
 
-def summarised(waits: Iterable[TimedWait], unrecorded: int = 0, unrecorded_ns: int = 0) -> RunWaits:
+WaitValues = tuple[Role, str, str, int, int]
+"""The values of a TimedWait in their order: a guest summarises ten thousand of them after a run, before its end."""
+
+
+def summarised(waits: Iterable[WaitValues], unrecorded: int = 0, unrecorded_ns: int = 0) -> RunWaits:
     """The content of a file from all waits of a run. `unrecorded`: waits, with the sum of their lengths, for which the
     kernel had no room."""
-    waits = sorted(waits, key=lambda wait: wait.length_ns, reverse=True)
-    counts = Counter((wait.host, wait.process, wait.kind, _rounded(wait.length_ns)) for wait in waits)
+    waits = sorted(waits, key=_LENGTH_NS, reverse=True)
+    lengths_ns = list(map(_LENGTH_NS, waits))
+    rounded_ns = {length_ns: round(length_ns, DIGITS - len(str(length_ns))) for length_ns in set(lengths_ns)}
+    counts = Counter((host, process, kind, rounded_ns[length_ns]) for host, process, kind, _, length_ns in waits)
     groups = [EqualWaits(*equal, count) for equal, count in counts.items()]
-    left_out = waits[MOST_WAITS:]
     return RunWaits(
         groups=tuple(sorted(groups, key=lambda group: -group.count * group.length_ns)[:MOST_GROUPS]),
-        waits=tuple(sorted(waits[:MOST_WAITS], key=lambda wait: wait.begin_ns)),
-        left_out=len(left_out) + unrecorded,
-        left_out_ns=sum(wait.length_ns for wait in left_out) + unrecorded_ns,
+        waits=tuple(TimedWait(*wait) for wait in sorted(waits[:MOST_WAITS], key=_BEGIN_NS)),
+        left_out=len(waits[MOST_WAITS:]) + unrecorded,
+        left_out_ns=sum(lengths_ns[MOST_WAITS:]) + unrecorded_ns,
     )
 
 
-def _rounded(length_ns: int) -> int:
-    return round(length_ns, DIGITS - len(str(length_ns)))
+_BEGIN_NS, _LENGTH_NS = itemgetter(3), itemgetter(4)
 
 
 def described_waits(waits: RunWaits | None) -> list[tuple[str, str]]:

@@ -98,6 +98,9 @@ class MemoryEmulator(Emulator):
         with self._lock:
             return self._read_back()
 
+    def snapshot(self) -> dict[str, Any]:
+        return {"channel": self.describe(), "statistics": self.statistics()}
+
     def clear(self) -> bool:
         with self._lock:
             self._forget()

@@ -175,6 +175,7 @@ def test_only_the_dashboard_and_the_report_commands_know_the_reports() -> None:
         "commands/compare.py",
         "commands/conform.py",
         "commands/figure.py",
+        "commands/implementations.py",
         "commands/channel.py",
         "commands/prove.py",
         "commands/edges.py",

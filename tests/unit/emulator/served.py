@@ -68,6 +68,9 @@ class RememberingEmulator(Emulator):
     def describe(self) -> Any:
         return self.described or self.channel.to_wire()
 
+    def snapshot(self) -> Any:
+        return {"channel": self.describe(), "statistics": self.statistics()}
+
     def clear(self) -> bool:
         self.made.append("clear")
         self.channel = ChannelSpec()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -130,7 +131,7 @@ def test_of_the_options_a_run_takes_only_another_dissector(tmp_path: Path) -> No
 def test_the_waits_of_a_run_are_those_of_its_case(tmp_path: Path) -> None:
     run = run_of_owlt(tmp_path / "run", Outcome.COMPLETED)
     wait = TimedWait("receiver", "ltp", "epoll_wait", begin_ns=1, length_ns=3_750_000_000)
-    write_waits(summarised([wait]), run)
+    write_waits(summarised([astuple(wait)]), run)
 
     case = case_of_run(run)[1]
 

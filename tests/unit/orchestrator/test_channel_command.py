@@ -61,6 +61,9 @@ class RecordingEmulator(Emulator):
     def describe(self) -> Any:
         return self.channel.to_wire()
 
+    def snapshot(self) -> Any:
+        return {"channel": self.describe(), "statistics": self.statistics()}
+
     def clear(self) -> bool:
         self.calls.append("clear")
         self.channel = ChannelSpec()
@@ -351,7 +354,7 @@ def test_an_invalid_tolerance_is_refused(tolerance: str) -> None:
 
 
 def test_an_emulator_that_does_not_answer_is_an_error() -> None:
-    assert "no answer to describe" in refusal("channel", "show", "--emulator", "http://127.0.0.1:9")
+    assert "no answer to snapshot" in refusal("channel", "show", "--emulator", "http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize("command", [("show",), ("set", "geo"), ("clear",), ("bypass",), ("certify",)])

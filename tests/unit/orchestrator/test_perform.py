@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -1274,7 +1274,7 @@ class MemoryWaitRecorder(WaitRecorder):
         self.skipped.append((role, from_ns, to_ns))
 
     def waits(self) -> RunWaits:
-        return summarised([WAIT] if self.begun else [])
+        return summarised([astuple(WAIT)] if self.begun else [])  # type: ignore[list-item]
 
 
 WAIT = TimedWait("receiver", "take", "poll", begin_ns=1, length_ns=3_750_000_000)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from owlt.results.waits import (
     MOST_GROUPS,
     MOST_WAITS,
     WAITS_NAME,
+    RunWaits,
     TimedWait,
     described_waits,
     read_run_waits,
@@ -26,6 +29,10 @@ def wait(**values: Any) -> TimedWait:
     return TimedWait(**usual | values)
 
 
+def summary_of(waits: Iterable[TimedWait], **unrecorded: int) -> RunWaits:
+    return summarised(map(astuple, waits), **unrecorded)  # type: ignore[arg-type]
+
+
 def read_waits(run: Path) -> tuple[TimedWait, ...] | None:
     """The waits in the directory of a run; None if there is no file."""
     waits = read_run_waits(run)
@@ -35,7 +42,7 @@ def read_waits(run: Path) -> tuple[TimedWait, ...] | None:
 def test_waits_that_were_written_are_read(tmp_path: Path) -> None:
     waits = wait(begin_ns=1), wait(begin_ns=2, host="sender", kind="timerfd")
 
-    write_waits(summarised(waits), tmp_path)
+    write_waits(summary_of(waits), tmp_path)
 
     assert read_waits(tmp_path) == waits
 
@@ -45,13 +52,13 @@ def test_a_run_without_the_file_has_no_waits_recorded(tmp_path: Path) -> None:
 
 
 def test_a_run_in_which_nothing_timed_out_has_an_empty_record(tmp_path: Path) -> None:
-    write_waits(summarised([]), tmp_path)
+    write_waits(summary_of([]), tmp_path)
 
     assert read_waits(tmp_path) == ()
 
 
 def test_a_group_says_how_often_a_host_waited_for_how_long() -> None:
-    waits = summarised([wait(begin_ns=n, length_ns=3_750_050_176 + 256 * n) for n in range(3)])
+    waits = summary_of([wait(begin_ns=n, length_ns=3_750_050_176 + 256 * n) for n in range(3)])
 
     assert [str(group) for group in waits.groups] == ["receiver: 3 waits of 3.75 s (epoll_wait)"]
 
@@ -60,11 +67,11 @@ def test_a_group_says_how_often_a_host_waited_for_how_long() -> None:
     "other", [{"host": "sender"}, {"process": "ion"}, {"kind": "futex"}, {"length_ns": 3_760_000_000}]
 )
 def test_waits_that_differ_are_not_of_one_group(other: dict[str, Any]) -> None:
-    assert len(summarised([wait(), wait(**other)]).groups) == 2
+    assert len(summary_of([wait(), wait(**other)]).groups) == 2
 
 
 def test_the_group_with_the_longest_sum_is_first() -> None:
-    waits = summarised([wait(length_ns=10**9), *[wait(length_ns=400_000_000)] * 3])
+    waits = summary_of([wait(length_ns=10**9), *[wait(length_ns=400_000_000)] * 3])
 
     assert [group.count for group in waits.groups] == [3, 1]
 
@@ -72,7 +79,7 @@ def test_the_group_with_the_longest_sum_is_first() -> None:
 def test_the_longest_waits_are_listed_and_the_others_counted() -> None:
     short = [wait(begin_ns=n, length_ns=1000) for n in range(MOST_WAITS)]
 
-    waits = summarised([*short, wait(begin_ns=MOST_WAITS)])
+    waits = summary_of([*short, wait(begin_ns=MOST_WAITS)])
 
     assert waits.waits[-1].length_ns == 3_750_000_000
     assert (waits.left_out, waits.left_out_ns) == (1, 1000)
@@ -80,19 +87,19 @@ def test_the_longest_waits_are_listed_and_the_others_counted() -> None:
 
 
 def test_listed_waits_are_in_the_order_of_their_beginnings() -> None:
-    waits = summarised([wait(begin_ns=2), wait(begin_ns=1, length_ns=1)])
+    waits = summary_of([wait(begin_ns=2), wait(begin_ns=1, length_ns=1)])
 
     assert [each.begin_ns for each in waits.waits] == [1, 2]
 
 
 def test_waits_for_which_the_kernel_had_no_room_are_left_out() -> None:
-    waits = summarised([wait()], unrecorded=7, unrecorded_ns=9)
+    waits = summary_of([wait()], unrecorded=7, unrecorded_ns=9)
 
     assert (waits.left_out, waits.left_out_ns) == (7, 9)
 
 
 def test_lengths_without_end_make_a_bounded_number_of_groups(tmp_path: Path) -> None:
-    write_waits(summarised([wait(length_ns=n) for n in range(1, 4001)]), tmp_path)
+    write_waits(summary_of([wait(length_ns=n) for n in range(1, 4001)]), tmp_path)
 
     read = read_run_waits(tmp_path)
 
@@ -101,7 +108,7 @@ def test_lengths_without_end_make_a_bounded_number_of_groups(tmp_path: Path) -> 
 
 
 def test_a_line_for_people_has_the_longest_groups_and_how_many_more_there_are() -> None:
-    waits = summarised([wait(length_ns=n * 10**9) for n in range(1, 7)])
+    waits = summary_of([wait(length_ns=n * 10**9) for n in range(1, 7)])
 
     ((_, text),) = described_waits(waits)
 
@@ -110,7 +117,7 @@ def test_a_line_for_people_has_the_longest_groups_and_how_many_more_there_are() 
 
 
 def test_nothing_is_described_without_waits() -> None:
-    assert described_waits(None) == described_waits(summarised([])) == []
+    assert described_waits(None) == described_waits(summary_of([])) == []
 
 
 @pytest.mark.parametrize(

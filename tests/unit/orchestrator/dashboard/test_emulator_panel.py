@@ -115,7 +115,7 @@ def test_an_emulator_that_does_not_answer_is_a_problem_on_the_page(tmp_path: Pat
 
     page = client.get("/emulator/")
 
-    assert (page.status_code, "no answer to describe" in page.text) == (200, True)
+    assert (page.status_code, "no answer to snapshot" in page.text) == (200, True)
 
 
 def test_a_page_without_the_token_has_no_form(client: FlaskClient) -> None:
