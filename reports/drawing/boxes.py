@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from matplotlib.axes import Axes
+from matplotlib.artist import Artist
 from matplotlib.collections import PathCollection
 from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
-from matplotlib.transforms import IdentityTransform
+from matplotlib.transforms import IdentityTransform, Transform
 
 from owlt.reports.comparison.estimates import FEW, Box, BoxNumbers
 from owlt.reports.comparison.panels import Figure
@@ -32,6 +32,16 @@ BOXES = "_boxes"
 THEORY_LABEL = "theory (line: upper bound)"
 
 
+class Surface(Protocol):
+    """What boxes are drawn on: a `plot.Plot`, or axes of matplotlib."""
+
+    transData: Transform
+    """From the values and places that are drawn to the figure."""
+
+    def add_artist(self, artist: Artist, /) -> object:
+        """Draw something."""
+
+
 @dataclass(frozen=True)
 class BoxLooks:
     """The looks of boxes: how wide they are, on the axis of categories or lines, and how they are drawn; in points."""
@@ -44,7 +54,9 @@ class BoxLooks:
     hatch: str = ""
 
 
-def draw_boxes(axes: Axes, placed: Sequence[tuple[float, BoxNumbers]], looks: BoxLooks, lying: bool = False) -> None:
+def draw_boxes(
+    panel: Surface, placed: Sequence[tuple[float, BoxNumbers]], looks: BoxLooks, lying: bool = False
+) -> None:
     """Draw boxes at their positions: the quartiles, the whiskers, the median.
 
     All of them are three paths: boxes, whiskers, medians. With a shape for each line, large sweeps take twice the time.
@@ -68,7 +80,7 @@ def draw_boxes(axes: Axes, placed: Sequence[tuple[float, BoxNumbers]], looks: Bo
         (whiskers, False, {"facecolor": "none", "zorder": 2.0, **thin}),
         (medians, False, {"facecolor": "none", "zorder": 2.1, **middle}),
     ):
-        axes.add_artist(PathPatch(_path(lines, closed, lying), **appearance))
+        panel.add_artist(PathPatch(_path(lines, closed, lying), **appearance))
 
 
 def page_looks(colour: str, step: float) -> BoxLooks:
@@ -93,7 +105,7 @@ def _codes(points: int, closed: bool) -> list[Any]:
     return [Path.MOVETO, *[Path.LINETO] * (points - 1), *[Path.CLOSEPOLY] * closed]
 
 
-def draw_points(axes: Axes, placed: Placed, spread: float, looks: Looks, lying: bool = False) -> None:
+def draw_points(panel: Surface, placed: Placed, spread: float, looks: Looks, lying: bool = False) -> None:
     """Draw points side by side in the order of repetitions, each a link to its run; suspect runs are hollow."""
     points = [
         (at + spread * ((run.repetition - 0.5) / box.planned - 0.5), value, run)
@@ -112,7 +124,7 @@ def draw_points(axes: Axes, placed: Placed, spread: float, looks: Looks, lying: 
             [marker.get_path().transformed(marker.get_transform())],
             sizes=[size],
             offsets=list(zip(values, places, strict=True) if lying else zip(places, values, strict=True)),
-            offset_transform=axes.transData,
+            offset_transform=panel.transData,
             facecolors=PAPER if hollow else looks.colour,
             edgecolors=looks.colour if hollow else PAPER,
             linewidths=1.0 if hollow else edge,
@@ -121,10 +133,10 @@ def draw_points(axes: Axes, placed: Placed, spread: float, looks: Looks, lying: 
             clip_on=False,
         )
         collection.set_transform(IdentityTransform())
-        axes.add_artist(collection)
+        panel.add_artist(collection)
 
 
-def draw_theory(axes: Axes, placed: Placed, step: float, bounds: Bounds, lying: bool = False) -> None:
+def draw_theory(panel: Surface, placed: Placed, step: float, bounds: Bounds, lying: bool = False) -> None:
     """Draw the bounds of theory behind each box: a range, or a line for an upper bound alone."""
     for at, box in placed:
         low, high = bounds_of(box, bounds) or (None, None)
@@ -133,7 +145,7 @@ def draw_theory(axes: Axes, placed: Placed, step: float, bounds: Bounds, lying: 
         across = (at - 0.47 * step, at + 0.47 * step)
         if low:
             corner, size = (across[0], low), (0.94 * step, high - low)
-            axes.add_patch(
+            panel.add_artist(
                 Rectangle(
                     corner[::-1] if lying else corner,
                     *(size[::-1] if lying else size),
@@ -145,7 +157,9 @@ def draw_theory(axes: Axes, placed: Placed, step: float, bounds: Bounds, lying: 
             )
         else:
             ends = (high, high)
-            axes.plot(*((ends, across) if lying else (across, ends)), color=INK, linewidth=1.0, zorder=1.5)
+            panel.add_artist(
+                Line2D(*((ends, across) if lying else (across, ends)), color=INK, linewidth=1.0, zorder=1.5)
+            )
 
 
 def bounds_of(box: Box, bounds: Bounds) -> tuple[float, float] | None:

@@ -16,7 +16,9 @@ from typing import Literal
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.markers import TICKDOWN, TICKLEFT, MarkerStyle
+from matplotlib.scale import LogTransform, SymmetricalLogTransform
 from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator, SymmetricalLogLocator
+from matplotlib.transforms import IdentityTransform, Transform
 
 from owlt.reports.comparison.metrics import Metric, MetricKind
 from owlt.reports.comparison.panels import Figure, Panel
@@ -111,21 +113,51 @@ def apply_scale(axes: Axes, scale: Scale, is_count: bool, lying: bool = False, p
     """Give the axes the scale, upwards or, lying, to the right: few ticks, their numbers written out (0.01), in units
     of `per_tick`."""
     axis = axes.xaxis if lying else axes.yaxis
-    minor: LogLocator | SymmetricalLogLocator | None = None
     set_scale, set_ends = (axes.set_xscale, axes.set_xlim) if lying else (axes.set_yscale, axes.set_ylim)
     if scale.kind == "log":
         set_scale("log")
-        minor = LogLocator(subs=range(2, 10))
     elif scale.kind == "log above 1":
         set_scale("symlog", linthresh=1)
-        minor = SymmetricalLogLocator(base=10, linthresh=1, subs=range(2, 10))
     axis.set_major_locator(_locator(scale, is_count))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value / per_tick)))
     set_ends(scale.low, scale.high)
-    if minor is not None:
-        minor.set_axis(axis)
-        _draw_minor_ticks(axes, [value for value in minor() if scale.low <= value <= scale.high], lying)
+    if minor := minor_ticks_of(scale, axis.get_tick_space()):
+        _draw_minor_ticks(axes, minor, lying)
+
+
+def transform_of(kind: Kind) -> Transform:
+    """The transform of a kind of scale, the same as of matplotlib's axes with it."""
+    if kind == "log":
+        return LogTransform(10)
+    return SymmetricalLogTransform(10, linthresh=1, linscale=1) if kind == "log above 1" else IdentityTransform()
+
+
+def ticks_on(scale: Scale, is_count: bool, room: int) -> list[float]:
+    """The values at the ticks of a scale in a figure that has room for the texts of so many."""
+    return _within(scale, _with_room(_locator(scale, is_count), room))
+
+
+def minor_ticks_of(scale: Scale, room: int) -> list[float]:
+    """The values at the ticks between those of a logarithmic scale; [] for a linear one."""
+    if scale.kind == "linear":
+        return []
+    subs = range(2, 10)
+    if scale.kind == "log":
+        return _within(scale, _with_room(LogLocator(subs=subs), room))
+    return _within(scale, SymmetricalLogLocator(base=10, linthresh=1, subs=subs))
+
+
+def _with_room(locator: Locator, room: int) -> Locator:
+    """A locator as it is on an axis that has room for the texts of so many ticks."""
+    if isinstance(locator, LogLocator):
+        locator.set_params(numticks=min(max(room, 2), 9))
+    return locator
+
+
+def _within(scale: Scale, locator: Locator) -> list[float]:
+    values = locator.tick_values(scale.low, scale.high)
+    return [float(value) for value in values if scale.low <= value <= scale.high]
 
 
 def log_locator(low: float, high: float) -> LogLocator:
@@ -144,9 +176,7 @@ def _locator(scale: Scale, is_count: bool) -> Locator:
 def ticks_of(scale: Scale, is_count: bool) -> list[float]:
     """The values at the ticks of a scale."""
     is_short = scale.kind == "log" and scale.high / scale.low < 200
-    locator = LogLocator(subs=(1, 2, 5)) if is_short else _locator(scale, is_count)
-    ticks = locator.tick_values(scale.low, scale.high)
-    return [float(value) for value in ticks if scale.low <= value <= scale.high]
+    return _within(scale, LogLocator(subs=(1, 2, 5)) if is_short else _locator(scale, is_count))
 
 
 def places_on(scale: Scale) -> Callable[[float], float]:

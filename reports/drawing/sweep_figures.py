@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from math import ceil
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from matplotlib.transforms import ScaledTranslation
 
 from owlt.reports.comparison.panels import Figure, Panel
 from owlt.reports.drawing.boxes import (
@@ -29,8 +25,9 @@ from owlt.reports.drawing.boxes import (
 )
 from owlt.reports.drawing.lines import draw_lines
 from owlt.reports.drawing.output import write_figure
-from owlt.reports.drawing.scales import apply_scale, scales_of, shown_metrics
-from owlt.reports.looks import MUTED, STYLE, Looks, draw_grid
+from owlt.reports.drawing.plot import Place, Plot
+from owlt.reports.drawing.scales import scales_of, shown_metrics
+from owlt.reports.looks import MUTED, STYLE, Looks
 
 FULL_WIDTH, HEADED_WIDTH, WIDEST_PANEL = 7.0, 4.6, 3.4
 LEFT, RIGHT, TOP, BOTTOM = 0.74, 0.10, 0.36, 0.60
@@ -38,6 +35,9 @@ PANEL_HEIGHT, ROW_GAP, TITLE_GAP, SHARED_GAP, OWN_GAP = 1.5, 0.44, 0.26, 0.18, 0
 HEADING_GAP = 0.19
 LEGEND_LINE, LETTER, LEGEND_MARK = 0.17, 0.068, 0.45
 """Inches. A figure is as wide as the two columns of a paper, or wider if its panels require it."""
+N_LINE, CATEGORY, AXIS_LABEL, VALUE_LABEL = 9, 14, 25, 43
+"""Points: how far below the axis the numbers of runs, the categories and the label of their axis are, and how far the
+label of the values is from its axis."""
 
 
 def draw(figure: Figure, series: dict[str, int], bounds: Bounds = MappingProxyType({})) -> Canvas:
@@ -49,17 +49,20 @@ def draw(figure: Figure, series: dict[str, int], bounds: Bounds = MappingProxyTy
         handles = implementation_handles(figure, series) + suspect_handles(figure) + theory_handles(figure, bounds)
         canvas, grid = _frame(figure, handles)
         shown = shown_metrics(figure)
-        for axes, panel, scale in zip(chain(*grid), chain(*figure.panels), scales_of(figure, bounds), strict=True):
-            _draw_panel(axes, panel, series, bounds)
-            per_tick = shown[panel.metric.slug].per_unit / panel.metric.per_unit
-            apply_scale(axes, scale, panel.metric.kind == "count", per_tick=per_tick)
-        for row, panels in zip(grid, figure.panels, strict=True):
-            row[0].set_ylabel(shown[panels[0].metric.slug].label)
-            _annotate(row[0], "n", (-0.5, 0), -6, color=MUTED)
-            for axes in row[1:] if figure.share == "row" else ():
-                axes.tick_params(labelleft=False)
-        for axes in grid[-1]:
-            axes.set_xlabel(figure.axis.label)
+        scales = iter(scales_of(figure, bounds))
+        for places, panels in zip(grid, figure.panels, strict=True):
+            plots: list[Plot] = []
+            for place, panel in zip(places, panels, strict=True):
+                plot = Plot(canvas, place, (-0.5, len(panel.categories) - 0.5), next(scales))
+                per_tick = shown[panel.metric.slug].per_unit / panel.metric.per_unit
+                plot.draw_scale(panel.metric.kind == "count", per_tick, figure.share != "row" or not plots)
+                _draw_panel(plot, panel, series, bounds)
+                plots.append(plot)
+            label = shown[panels[0].metric.slug].label
+            plots[0].write(label, (0, 0.5), plots[0].frame, (-VALUE_LABEL, 0), rotation=90, ha="center", va="center")
+            _write_n(plots[0], "n", -0.5, (-6, 0), MUTED)
+        for plot in plots:
+            plot.write(figure.axis.label, (0.5, 0), plot.frame, (0, -AXIS_LABEL), ha="center", va="top")
     return canvas
 
 
@@ -71,8 +74,8 @@ def save(canvas: Canvas, directory: Path, name: str, with_pdf: bool = False) -> 
             write_figure(canvas, directory / f"{name}.{file_format}", file_format, name)
 
 
-def _frame(figure: Figure, handles: list[Line2D]) -> tuple[Canvas, list[list[Axes]]]:
-    """A figure with its legend and empty axes for each panel, laid out in inches."""
+def _frame(figure: Figure, handles: list[Line2D]) -> tuple[Canvas, list[list[Place]]]:
+    """A figure with its legend, and the place of each panel."""
     rows, columns = len(figure.panels), len(figure.panels[0])
     gap = SHARED_GAP if figure.share == "row" else OWN_GAP
     panel_width = _panel_width(figure, FULL_WIDTH - LEFT - RIGHT - (columns - 1) * gap)
@@ -93,10 +96,9 @@ def _frame(figure: Figure, handles: list[Line2D]) -> tuple[Canvas, list[list[Axe
         ncols=legend_columns,
     )
 
-    def place(row: int, column: int) -> Axes:
-        left = LEFT + column * (panel_width + gap)
+    def place(row: int, column: int) -> Place:
         bottom = height - top - (row + 1) * PANEL_HEIGHT - sum(row_gaps[:row])
-        return canvas.add_axes((left / width, bottom / height, panel_width / width, PANEL_HEIGHT / height))
+        return Place(LEFT + column * (panel_width + gap), bottom, panel_width, PANEL_HEIGHT)
 
     return canvas, [[place(row, column) for column in range(columns)] for row in range(rows)]
 
@@ -119,31 +121,23 @@ def _panel_width(figure: Figure, room: float) -> float:
     return max(needed, min(WIDEST_PANEL, room / columns), headed)
 
 
-def _draw_panel(axes: Axes, panel: Panel, series: dict[str, int], bounds: Bounds) -> None:
-    axes.set_title(panel.title, loc="left", fontsize=8, pad=6, y=1.0)  # with y, no search for a free place
-    if panel.heading:
-        points = 6 + 72 * HEADING_GAP * bool(panel.title)
-        axes.annotate(
-            panel.heading, (0, 1), (0, points), "axes fraction", "offset points", fontsize=8, fontweight="bold"
-        )
-    draw_grid(axes)
-    axes.set_xlim(-0.5, len(panel.categories) - 0.5)
-    axes.set_xticks(range(len(panel.categories)), panel.categories)
-    axes.tick_params(axis="x", length=0, pad=14)
+def _draw_panel(plot: Plot, panel: Panel, series: dict[str, int], bounds: Bounds) -> None:
+    plot.write_heading(panel.title, panel.heading, HEADING_GAP)
+    for place, category in enumerate(panel.categories):
+        plot.write_at_category(category, place, (0, -CATEGORY), ha="center", va="top")
     step = 0.8 / len(panel.boxes[0])
     for index, boxes in enumerate(zip(*panel.boxes, strict=True)):
         offset = (index - (len(panel.boxes[0]) - 1) / 2) * step
         looks = Looks(series[boxes[0].permutation.implementation])
         placed = [(place + offset, box) for place, box in enumerate(boxes)]
         for at, box in placed:
-            _annotate(axes, box.n_text, (at, 0), 0, color=n_colour(box), fontsize=7)
-        draw_theory(axes, placed, min(step, 0.45), bounds)
-        draw_boxes(axes, boxes_of_several(placed), page_looks(looks.colour, min(step, 0.45)))
-        draw_points(axes, placed, 0.5 * min(step, 0.45), looks)
+            _write_n(plot, box.n_text, at, (0, 0), n_colour(box))
+        draw_theory(plot, placed, min(step, 0.45), bounds)
+        draw_boxes(plot, boxes_of_several(placed), page_looks(looks.colour, min(step, 0.45)))
+        draw_points(plot, placed, 0.5 * min(step, 0.45), looks)
 
 
-def _annotate(axes: Axes, text: str, at: tuple[float, float], shift_points: float, **looks: Any) -> None:
-    """Write text in the line of n, between the axis and the categories. `at` is x in categories, y is unused."""
-    looks = {"ha": "center", "va": "center"} | looks
-    shift = ScaledTranslation(shift_points / 72, -9 / 72, axes.figure.dpi_scale_trans)
-    axes.text(*at, text, transform=axes.get_xaxis_transform() + shift, **looks)
+def _write_n(plot: Plot, text: str, place: float, shift_points: tuple[float, float], colour: str) -> None:
+    """Write a number of runs, between the axis and the categories."""
+    x, y = shift_points
+    plot.write_at_category(text, place, (x, y - N_LINE), ha="center", va="center", color=colour, fontsize=7)

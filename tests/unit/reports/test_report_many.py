@@ -8,12 +8,15 @@ from itertools import chain, combinations, islice
 from pathlib import Path
 
 import pytest
-from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Curve
+from matplotlib.text import Text
 
 from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.comparison.panels import Figure, listings, needs_listings
 from owlt.reports.drawing.boxes import BOXES
+from owlt.reports.drawing.plot import FRAME
 from owlt.reports.drawing.sweep_figures import draw
 from owlt.reports.looks import MARKERS, NAMED, SERIES, Looks, named_or_counted
 from owlt.reports.page.tables import glance_rows, glance_tables
@@ -39,17 +42,17 @@ def page(many: Path, results: Results) -> str:
     return page_text(many, tuple(islice(listings(results), 1)))
 
 
-def boxes_in(axes: Axes) -> int:
+def boxes_in(canvas: Canvas) -> int:
     """The number of boxes that were drawn: each is a closed line of one of the paths labelled BOXES."""
-    curves = [patch.get_path() for patch in axes.patches if patch.get_label() == BOXES]
+    curves = [each.get_path() for each in canvas.findobj(PathPatch) if each.get_label() == BOXES]  # type: ignore[attr-defined]
     return sum(code == Curve.CLOSEPOLY for curve in curves for _, code in curve.iter_segments(simplify=False))
 
 
 def texts_of(figure: Figure) -> Counter[str]:
-    """What a drawn figure says beside its axes."""
+    """What a drawn figure says."""
     series = {name: number for number, name in enumerate(figure.implementations)}
     canvas = draw(figure, series)
-    return Counter(text.get_text() for axes in canvas.axes for text in (*axes.texts, *axes.get_yticklabels()))
+    return Counter(text.get_text() for text in canvas.findobj(Text))  # type: ignore[attr-defined]
 
 
 def test_as_many_implementations_as_colours_and_markers_can_tell_apart_look_different() -> None:
@@ -109,16 +112,18 @@ def test_a_drawn_listing_says_how_many_runs_are_on_each_line(tmp_path: Path) -> 
 def test_a_single_run_is_a_point_without_a_box(tmp_path: Path, repetitions: int, boxes: int) -> None:
     asked = few(implementations=NAMES, repetitions=repetitions, packet_error_rate=0)
     figure = next(listings(load_results(write_results(tmp_path, asked))))
-    (axes,) = draw(figure, {name: number for number, name in enumerate(NAMES)}).axes
+    canvas = draw(figure, {name: number for number, name in enumerate(NAMES)})
 
-    assert boxes_in(axes) == boxes  # of norm, only one run has numbers
+    assert boxes_in(canvas) == boxes  # of norm, only one run has numbers
 
 
 def test_no_two_panels_of_a_listing_overlap(results: Results) -> None:
     for figure in listings(results):
         canvas = draw(figure, {name: number for number, name in enumerate(NAMES)})
-        places = [axes.get_position() for axes in canvas.axes]
+        frames = [each for each in canvas.findobj(PathPatch) if each.get_label() == FRAME]
+        places = [each.get_window_extent() for each in frames]
 
+        assert len(places) == sum(map(len, figure.panels))
         assert not any(one.overlaps(other) for one, other in combinations(places, 2))
 
 
