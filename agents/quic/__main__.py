@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _transfer(side: str, path: Path, local: Address, peer: Address, **choices: Any) -> str:
     # Imported late: a wrong option is answered at once, and the engine takes a quarter of a second to import.
-    from owlt.agents.quic.configuration import client_configuration, kept_logs, server_configuration
+    from owlt.agents.quic.connection import client_configuration, kept_logs, server_configuration
     from owlt.agents.quic.http3 import Fetching, Serving
     from owlt.agents.quic.push import Receiving, Sending
 

@@ -1,21 +1,125 @@
 """One aioquic connection as an endpoint drives it: received datagrams, timers, datagrams to send, how it ended; and
-what a client and a server do with it, for any application.
+what a client and a server do with it, for any application. aioquic's configuration of either side from the settings, the
+receiver's certificate, and the logs that it may keep, stand first. Key and certificate are made from the seed alone, so
+that runs repeat; they do not authenticate anything.
 
 aioquic 1.7, and what is done about it here: once it is closed it neither sends nor receives anything, but RFC 9000
 section 10.2.1 requires the CONNECTION_CLOSE again for a peer that missed it. It is kept and retransmitted here.
 """
 
+from __future__ import annotations
+
+import hashlib
 import math
+import ssl
+import sys
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
 
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import ConnectionTerminated, QuicEvent
+from aioquic.quic.logger import QuicFileLogger
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey, derive_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509 import Certificate, CertificateBuilder, Name, NameAttribute
+from cryptography.x509.oid import NameOID
 
 from owlt.agents.endpoint.exit import Failed
-from owlt.agents.quic.settings import SMALLEST_DATAGRAM_BYTES, Settings
+from owlt.agents.quic.settings import NO_LOG, SMALLEST_DATAGRAM_BYTES, Settings
+
+BEGINS, ENDS = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+
+
+Key = Ed25519PrivateKey | EllipticCurvePrivateKey
+
+
+def identity(seed: int, application: str = "push") -> tuple[Certificate, Key]:
+    """Certificate and key of the server: Ed25519, whose signatures have a fixed length and need no random numbers (RFC
+    8032). Over HTTP/3 it is NIST P-256, because not every client of others offers Ed25519."""
+    secret = hashlib.sha256(f"owlt {seed}".encode()).digest()
+    is_push = application == "push"
+    key: Key = (
+        Ed25519PrivateKey.from_private_bytes(secret)
+        if is_push
+        else derive_private_key(int.from_bytes(secret[:-1]), SECP256R1())
+    )
+    name = Name([NameAttribute(NameOID.COMMON_NAME, "owlt receiver")])
+    unsigned = (
+        CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(BEGINS)
+        .not_valid_after(ENDS)
+    )
+    return unsigned.sign(key, None if is_push else SHA256()), key
+
+
+ALPN = {"push": "owlt", "http3": "h3"}
+
+
+@dataclass(frozen=True)
+class Logs:
+    """Where the secrets of the connection go, in the format of tshark's tls.keylog_file, and where its qlog."""
+
+    secrets: TextIO | None = None
+    qlog_directory: Path | None = None
+
+
+@contextmanager
+def kept_logs(settings: Settings, side: str) -> Iterator[Logs]:
+    """The logs that were asked for; `none`, or `-` for standard output. aioquic calls the qlogs of both
+    sides alike, so each has a directory.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    directory = None if settings.qlog_dir == NO_LOG else Path(settings.qlog_dir) / side
+    if directory:
+        directory.mkdir(parents=True, exist_ok=True)
+    if settings.secrets_log in (NO_LOG, "-"):
+        yield Logs(sys.stdout if settings.secrets_log == "-" else None, directory)
+        return
+    with Path(settings.secrets_log).open("a", encoding="ascii") as secrets:
+        yield Logs(secrets, directory)
+
+
+def client_configuration(settings: Settings, logs: Logs) -> QuicConfiguration:
+    """A client that accepts any certificate."""
+    configuration = _common(settings, logs, is_client=True)
+    configuration.verify_mode = ssl.CERT_NONE
+    return configuration
+
+
+def server_configuration(settings: Settings, logs: Logs) -> QuicConfiguration:
+    """A server with a certificate of its own."""
+    configuration = _common(settings, logs, is_client=False)
+    configuration.certificate, configuration.private_key = identity(settings.seed, settings.application)
+    return configuration
+
+
+def _common(settings: Settings, logs: Logs, *, is_client: bool) -> QuicConfiguration:
+    return QuicConfiguration(
+        is_client=is_client,
+        alpn_protocols=[ALPN[settings.application]],
+        congestion_control_algorithm=settings.congestion_control,
+        idle_timeout=settings.idle_timeout_s,
+        initial_rtt=settings.first_rtt_s,
+        max_data=settings.window_bytes,
+        max_stream_data=settings.window_bytes,
+        max_datagram_size=settings.datagram_bytes,
+        quic_logger=QuicFileLogger(str(logs.qlog_directory)) if logs.qlog_directory else None,
+        secrets_log_file=logs.secrets,
+    )
+
 
 PEER = ("peer", 0)
 """The only address that the engine ever sees: an endpoint talks to nobody else."""

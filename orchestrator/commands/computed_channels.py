@@ -306,8 +306,7 @@ def _parse_duration_ns(option: str, text: str) -> int:
 def _value(key: str, written: str) -> Any:
     from ruamel.yaml.error import YAMLError
 
-    from owlt.inputs.bounded_yaml import new_yaml
-    from owlt.inputs.reader import VALUE_ERRORS
+    from owlt.inputs.reader import VALUE_ERRORS, new_yaml
 
     try:
         value = new_yaml().load(written)

@@ -36,6 +36,7 @@ from owlt.reports.drawing.paper_panels import (
     draw_cdf,
     draw_heatmap,
     draw_line,
+    draw_time,
     heat_norm,
     is_numeric,
     line_places,
@@ -43,7 +44,6 @@ from owlt.reports.drawing.paper_panels import (
 from owlt.reports.drawing.scales import apply_scale, scale_for
 from owlt.reports.drawing.specification import SETTINGS, Specification, divided, samples_by, selected, values_of
 from owlt.reports.drawing.theory_curves import INK_LINES, THEORIES, curve
-from owlt.reports.drawing.time_bars import draw_time
 from owlt.reports.looks import INK, MUTED, PAPER, STYLE_NAME, GroupLooks, font_style, looks_of
 from owlt.reports.results.rows import Row
 from owlt.reports.units import listed, tick_text

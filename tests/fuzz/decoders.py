@@ -294,7 +294,7 @@ def _quic_initial() -> Target:
 def _quic_frames() -> Target:
     """The frames in a client's first packet, whose keys anybody can make (RFC 9001, section 5.2)."""
     from owlt.agents.endpoint.exit import Failed
-    from owlt.agents.quic.configuration import Logs, server_configuration
+    from owlt.agents.quic.connection import Logs, server_configuration
     from owlt.agents.quic.push import Receiving
     from owlt.agents.quic.settings import Settings
 
@@ -332,8 +332,7 @@ def _first_frames() -> bytes:
     from aioquic.quic.crypto import CryptoPair
     from aioquic.quic.packet import QuicProtocolVersion, pull_quic_header
 
-    from owlt.agents.quic.configuration import Logs, client_configuration
-    from owlt.agents.quic.connection import PEER
+    from owlt.agents.quic.connection import PEER, Logs, client_configuration
     from owlt.agents.quic.settings import Settings
 
     client = QuicConnection(configuration=client_configuration(Settings(rate_bps=1e6, rtt_s=1), Logs()))

@@ -342,7 +342,7 @@ def _blast(directory: Path) -> Iterator[tuple[Any, Any]]:
 
 @contextmanager
 def _quic(directory: Path) -> Iterator[tuple[Any, Any]]:
-    from owlt.agents.quic.configuration import Logs, client_configuration, server_configuration
+    from owlt.agents.quic.connection import Logs, client_configuration, server_configuration
     from owlt.agents.quic.push import Receiving, Sending
     from owlt.agents.quic.settings import Settings
 

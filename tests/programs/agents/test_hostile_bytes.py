@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from owlt.agents.bundle.blocks import Timestamp
+from owlt.agents.bundle.convergence import Reassembly, segments_of
 from owlt.agents.contract.implementation import ContractError, load_implementation
-from owlt.agents.ltp.green import Reassembly, segments_of
 from owlt.agents.ltp.receiving import InboundBlock
 from owlt.agents.ltp.segments import Checkpoint, DataSegment, SessionId
 from owlt.agents.saratoga import version0, version1

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owlt.agents.ltp.green import Reassembly, segments_of
+from owlt.agents.bundle.convergence import Reassembly, segments_of
 from owlt.agents.ltp.segments import DataSegment, SessionId
 
 BLOCK = random.Random(3).randbytes(2_500)

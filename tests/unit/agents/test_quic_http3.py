@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
 from owlt.agents.endpoint.exit import Failed
-from owlt.agents.quic.configuration import Logs, client_configuration, identity, server_configuration
+from owlt.agents.quic.connection import Logs, client_configuration, identity, server_configuration
 from owlt.agents.quic.http3 import Fetching, Serving
 from owlt.agents.quic.settings import Settings
 from tests.unit.agents.simulated_link import Link, Loses, at_random, nothing

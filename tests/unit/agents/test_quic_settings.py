@@ -3,7 +3,7 @@
 import pytest
 
 from owlt.agents.endpoint.exit import Unsupported
-from owlt.agents.quic.configuration import identity
+from owlt.agents.quic.connection import identity
 from owlt.agents.quic.settings import Settings
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies
 
 from owlt.agents.endpoint.exit import Failed
-from owlt.agents.quic.configuration import Logs, client_configuration, server_configuration
+from owlt.agents.quic.connection import Logs, client_configuration, server_configuration
 from owlt.agents.quic.push import Receiving, Sending
 from owlt.agents.quic.settings import Settings
 from tests.unit.agents.simulated_link import Link, Loses, at_random, nothing
