@@ -1,7 +1,7 @@
 """One aioquic connection as an endpoint drives it: received datagrams, timers, datagrams to send, how it ended; and
-what a client and a server do with it, for any application. aioquic's configuration of either side from the settings, the
-receiver's certificate, and the logs that it may keep, stand first. Key and certificate are made from the seed alone, so
-that runs repeat; they do not authenticate anything.
+what a client and a server do with it, for any application. aioquic's configuration of either side from the settings,
+the receiver's certificate, and the logs that it may keep, stand first. Key and certificate are made from the seed
+alone, so that runs repeat; they do not authenticate anything.
 
 aioquic 1.7, and what is done about it here: once it is closed it neither sends nor receives anything, but RFC 9000
 section 10.2.1 requires the CONNECTION_CLOSE again for a peer that missed it. It is kept and retransmitted here.
