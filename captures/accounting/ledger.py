@@ -18,8 +18,8 @@ from owlt.captures.accounting.suspicion import suspect_arrivals, suspect_counts
 from owlt.captures.frames.columns import Columns, Rows
 from owlt.captures.frames.decoding import ECT
 from owlt.captures.frames.session import Host
+from owlt.captures.matches.by_key import DelayAround
 from owlt.captures.matches.delivery import INTACT, Delivery, OneWay, without
-from owlt.captures.matches.pairing import DelayAround
 
 Cause = Literal["queue", "mtu", "lost", "in_flight", "unrecognised", "undetermined"]
 CAUSES: tuple[Cause, ...] = ("queue", "mtu", "lost", "in_flight", "unrecognised", "undetermined")

@@ -27,7 +27,7 @@ from owlt.captures.accounting.measures import (
     measure,
     summarise_delays,
 )
-from owlt.captures.accounting.packet_pairs import load_or_match
+from owlt.captures.accounting.stored_fates import load_or_match
 from owlt.captures.accounting.suspicion import (
     NOTHING_EXPECTED,
     Expected,

@@ -20,7 +20,7 @@ from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.conversations import suspect_groups
 from owlt.captures.frames.session import Host, Session
 from owlt.captures.inspection.critical_path import PROMPT_BY_REAL_CLOCK_NS, Clues, CriticalPath, critical_path
-from owlt.captures.inspection.tables import Table, fates_of, packet_table
+from owlt.captures.inspection.packet_tables import Table, fates_of, packet_table
 from owlt.captures.inspection.traces import Traces, trace_run
 from owlt.captures.matches.bottleneck import Link
 from owlt.captures.matches.clocks import ClockRelation, relate_clocks
@@ -142,7 +142,7 @@ def inspect(
     """Look at both captures, whose columns are hashed over the same part of frames (`summary.summary.read_both`).
 
     `kept` is the summary that was made of them before, perhaps when their frames were complete; `crossing` is
-    what is kept of their packets (`captures.accounting.packet_pairs.load_pairs`), None if nothing is. Raises ValueError
+    what is kept of their packets (`captures.accounting.stored_fates.load_pairs`), None if nothing is. Raises ValueError
     if the dissector's options are not known, OSError.
     """
     notes: list[str] = []

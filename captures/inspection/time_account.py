@@ -12,13 +12,13 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load, load_or_make
-from owlt.captures.accounting.packet_pairs import load_or_match
+from owlt.captures.accounting.stored_fates import load_or_match
 from owlt.captures.accounting.summary import account_both, conclude, read_both
 from owlt.captures.frames.session import Host
 from owlt.captures.inspection.causes import What, causes
 from owlt.captures.inspection.critical_path import CriticalPath, Kind, Phase
 from owlt.captures.inspection.inspection import Case, path_of
-from owlt.captures.inspection.tables import fates_of, packet_table
+from owlt.captures.inspection.packet_tables import fates_of, packet_table
 from owlt.captures.protocols.ladder import rungs
 from owlt.captures.protocols.messages import without_collections
 from owlt.captures.protocols.view import read_sent

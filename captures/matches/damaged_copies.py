@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from owlt.captures.files.blocks import LONGEST_FRAME_BYTES
 from owlt.captures.frames.columns import Columns, Rows, by_time
 from owlt.captures.frames.packets import has_right_checksums
+from owlt.captures.matches.by_key import DelayAround, pair_by_key
 from owlt.captures.matches.delivery import INTACT, without
 from owlt.captures.matches.directions import NO_PAIRS, Direction, Pairs, frame_key, padded_bytes
-from owlt.captures.matches.pairing import DelayAround, pair_by_key
 
 _MOST_AT_ONCE = 16_384
 _MARGIN = 4_096

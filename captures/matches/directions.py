@@ -20,8 +20,8 @@ from owlt.captures.frames.columns import Columns, Rows, read_heads
 from owlt.captures.frames.decoding import ODD_1, ODD_2
 from owlt.captures.frames.packets import completed
 from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
+from owlt.captures.matches.by_key import pair_by_key
 from owlt.captures.matches.delivery import INTACT
-from owlt.captures.matches.pairing import pair_by_key
 
 _NONE = np.empty(0, np.int64)
 _AT_ONCE = 1 << 16

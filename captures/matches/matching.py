@@ -16,6 +16,7 @@ from owlt.captures.frames.columns import Columns, Rows, ip_starts, read_heads
 from owlt.captures.frames.decoding import CE, ECT
 from owlt.captures.frames.packets import completed, left_to_the_card
 from owlt.captures.frames.session import Session
+from owlt.captures.matches.by_key import pair_by_key
 from owlt.captures.matches.damaged_copies import with_damaged
 from owlt.captures.matches.delivery import INTACT, Crossing, Delivery, without
 from owlt.captures.matches.directions import (
@@ -29,7 +30,6 @@ from owlt.captures.matches.directions import (
     unchecked_key,
     with_known_direction,
 )
-from owlt.captures.matches.pairing import pair_by_key
 
 _IP_HEADER_BYTES, _IPV6_BYTES = 60, 40
 """The longest IPv4 header; that of IPv6 without extension headers."""

@@ -44,7 +44,7 @@ class Rung:
     """A message, with the times of its captures' clock: when it left, and when each copy arrived, none if it was lost.
 
     `is_damaged` says that the first copy differs in some bits; `fate` is that of a packet that did not arrive, as
-    `inspection.tables.packet_rows` names it, "" if it is not known. "new data" carries bytes of the file that no
+    `inspection.packet_tables.packet_rows` names it, "" if it is not known. "new data" carries bytes of the file that no
     earlier message carried or, if their position is not known, any; "data again" others. `action` is what an aimed
     fault did to it; "": none hit it. `is_accepted` says of a damaged one that hosts take it all the same.
     """

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from owlt.captures.accounting.counts import DirectionCounters
 from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load_or_make
 from owlt.captures.accounting.ledger import account
-from owlt.captures.accounting.packet_pairs import load_or_match
+from owlt.captures.accounting.stored_fates import load_or_match
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import HOSTS, Host, Session

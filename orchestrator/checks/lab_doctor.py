@@ -37,7 +37,7 @@ from owlt.orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry, La
 from owlt.orchestrator.rigs.lab.emulator import read_reservation, token_of
 from owlt.orchestrator.rigs.lab.interfaces import Interface, find_interface, interfaces_of
 from owlt.orchestrator.rigs.lab.management import ManagementHost
-from owlt.orchestrator.rigs.lab.raising import ON_HOST, OWLT_HOST, SOURCE, SUDO_RULE, VERSION, session_seconds_left
+from owlt.orchestrator.rigs.lab.session import ON_HOST, OWLT_HOST, SOURCE, SUDO_RULE, VERSION, session_seconds_left
 
 LIMIT_S = 10.0
 RENEWED_S = 30 * 86_400

@@ -2,7 +2,7 @@
 
 A check is one implementation over a clean, a lossy and a dead channel; the table is every implementation over a clean,
 a lossy and a lossier channel, with one row per run: its outcome and why it failed. The verdict of a check is
-`verdict`'s.
+`findings`'.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
     from owlt.reports.answer.answer import Answer, CriterionAnswer
-    from owlt.reports.answer.verdicts import Verdict
+    from owlt.reports.answer.cell_verdicts import Verdict
     from owlt.reports.comparison.choice import Rule
     from owlt.reports.results.load import Results
 

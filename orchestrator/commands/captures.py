@@ -60,7 +60,7 @@ def inspected_run(run: Path, implementation: str = "") -> tuple[RunRecord, Case,
     """A recorded run, its case and all results from its captures; with another implementation's dissector if one is
     named. Raises OwltError if it kept no captures or they are of another session."""
     from owlt.captures.accounting.derived_files import CAPTURES
-    from owlt.captures.accounting.packet_pairs import load_pairs
+    from owlt.captures.accounting.stored_fates import load_pairs
     from owlt.captures.accounting.summary import load_summary, read_both
     from owlt.captures.inspection.inspection import inspect
     from owlt.orchestrator.run.analysis import case_of_run

@@ -124,8 +124,8 @@ def check_implementation(
 
     Exit status: 0 if it is fit for a sweep, 1 if not; the output says why.
     """
+    from owlt.orchestrator.checks.findings import SUBJECTS, Finding, findings, is_fit
     from owlt.orchestrator.checks.trials import best_clock, check_plan
-    from owlt.orchestrator.checks.verdict import SUBJECTS, Finding, findings, is_fit
     from owlt.orchestrator.profiles.catalogue import find_implementation
 
     printer = Printer(as_json)
@@ -241,7 +241,7 @@ def _perform_losses(
 
 def _print_log_tails(printer: Printer, results: Path) -> None:
     """Print the ends of the logs of runs that did not complete; of all runs with -v."""
-    from owlt.orchestrator.checks.verdict import log_tail
+    from owlt.orchestrator.checks.findings import log_tail
     from owlt.results.record import Outcome
     from owlt.results.recorded_runs import recorded_runs
 

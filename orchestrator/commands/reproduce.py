@@ -19,8 +19,8 @@ from owlt.orchestrator.ending import INTERRUPTED_STATUS
 from owlt.orchestrator.errors import NotFound, OwltError, ProfileError, did_you_mean
 
 if TYPE_CHECKING:
+    from owlt.reports.reproduction.claim_verdicts import Judged
     from owlt.reports.reproduction.claims import Reproduction
-    from owlt.reports.reproduction.verdicts import Judged
     from owlt.results.reproduced import Reproduced
 
 RECORDED_STATUSES = (0, 3)

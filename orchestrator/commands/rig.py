@@ -16,9 +16,9 @@ import typer
 
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer, print_requirements, verbosity
-from owlt.orchestrator.commands.rig_lease import Change, leased, require_no_session, session_of
 from owlt.orchestrator.commands.usage import Inventory, Json, add_command, new_app, parse_for_s
 from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.rigs.lab.exclusive_change import Change, leased, require_no_session, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,7 +123,7 @@ def clear_rig(inventory: Inventory) -> None:
     from owlt.emulator.faults import EmulatorError
     from owlt.orchestrator.hosts.host import HostError
     from owlt.orchestrator.rigs.lab.management import ManagementHost
-    from owlt.orchestrator.rigs.lab.raising import close_session
+    from owlt.orchestrator.rigs.lab.session import close_session
 
     rig, printer = rig_of(inventory), Printer()
     emulator = emulator_of(rig)
@@ -253,7 +253,7 @@ def emulator_of(rig: LabRig) -> LabEmulator:
 def _host_state(entry: Any) -> dict[str, object]:
     from owlt.orchestrator.hosts.host import HostError
     from owlt.orchestrator.rigs.lab.management import ManagementHost
-    from owlt.orchestrator.rigs.lab.raising import session_seconds_left
+    from owlt.orchestrator.rigs.lab.session import session_seconds_left
 
     state: dict[str, object] = {"name": entry.name, "role": entry.role, "session": "none", "problem": ""}
     try:

@@ -15,13 +15,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.packet_pairs import load_pairs
+from owlt.captures.accounting.stored_fates import load_pairs
 from owlt.captures.accounting.summary import account_both, read_both
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Host
 from owlt.captures.inspection.inspection import Case
-from owlt.captures.inspection.tables import packet_table
+from owlt.captures.inspection.packet_tables import packet_table
 from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.messages import messages
 from owlt.captures.protocols.tshark import NoDissection

@@ -31,6 +31,7 @@ from owlt.inputs.axes import AXES, OF_THE_LINK, base_name
 from owlt.inputs.mistake import Invalid, Mistake, Place, ResultsConflict, got, not_one_of
 from owlt.inputs.quantities import format_delay, format_rate_or_unlimited
 from owlt.inputs.sweep import MOST_REPETITIONS, OF_CHANNELS, Advertised, Sweep
+from owlt.inputs.validation import first_error
 from owlt.orchestrator.errors import SweepMistake
 from owlt.orchestrator.planning.grid import baseline_of, permutations, require_points_of_assertions
 from owlt.orchestrator.planning.run_channel import (
@@ -397,11 +398,9 @@ def read_plan(results: Path) -> Plan:
     try:
         return Plan.model_validate(read_plan_values(results))
     except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(map(str, first["loc"]))
         raise ResultsConflict(
             Mistake(
-                f"damaged ({where}: {first['msg']})",
+                f"damaged ({': '.join(filter(None, first_error(problem)))})",
                 fix=f"remove it, and {HOW_TO_WRITE_PLAN}",
                 where=Place(str(results / PLAN_NAME)),
             )

@@ -39,7 +39,6 @@ from owlt.orchestrator.run.capturing import (
     stop_captures,
     stop_host_captures,
 )
-from owlt.orchestrator.run.judging import compare_received, end_of_undelivered, fault_of_file, judge, judge_duration
 from owlt.orchestrator.run.left_files import files_left, keep_files
 from owlt.orchestrator.run.life import HostLife
 from owlt.orchestrator.run.observing import (
@@ -52,6 +51,7 @@ from owlt.orchestrator.run.observing import (
     start_watch,
     stop_sampling,
 )
+from owlt.orchestrator.run.outcome import compare_received, end_of_undelivered, fault_of_file, judge, judge_duration
 from owlt.orchestrator.run.programs import (
     Intervention,
     announce_outages,

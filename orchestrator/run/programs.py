@@ -1,7 +1,7 @@
 """The two programs of a run, from their launch, in the order that the implementation names, to their end.
 
 The session ends when its programs have ended, the file is delivered, a program fails, or the deadline passes. The
-verdict on the transfer belongs to `judging`, which looks at the file alone.
+verdict on the transfer belongs to `outcome`, which looks at the file alone.
 """
 
 from __future__ import annotations

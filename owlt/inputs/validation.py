@@ -32,6 +32,12 @@ def mistakes_in(problem: ValidationError, model: Model) -> list[Mistake]:
     return [mistake for mistakes_of_key in mistakes.values() for mistake in mistakes_of_key]
 
 
+def first_error(problem: ValidationError) -> tuple[str, str]:
+    """Where the first error in data that owlt wrote is, as in "links.0.delay", "" for all of it, and what it says."""
+    first = problem.errors()[0]
+    return ".".join(map(str, first["loc"])), first["msg"]
+
+
 def raised(details: ErrorDetails) -> Invalid | None:
     """The error that a validator of ours raised."""
     error = details.get("ctx", {}).get("error")

@@ -20,6 +20,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from owlt.inputs.mistake import Mistake, OwltError, Place
+from owlt.inputs.validation import first_error
 from owlt.results.files import PLAN_NAME
 from owlt.results.foreign_zip import LONGEST_NAME, NAME, BrokenZip, ForeignZip, damaged, open_foreign_zip, refused
 from owlt.results.plain_files import FileName, create, make_directory, read_plain, write_whole
@@ -163,10 +164,9 @@ def _manifest(content: bytes) -> Manifest:
     try:
         return Manifest.model_validate_json(content)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(map(str, first["loc"]))
+        where, message = first_error(problem)
         version = "; a newer version of owlt may have made it" if where == "schema_version" else ""
-        raise damaged(f"{MANIFEST_NAME}: {where}: {first['msg']}{version}") from None
+        raise damaged(f"{MANIFEST_NAME}: {where}: {message}{version}") from None
 
 
 def _require_declared(entries: Mapping[str, ZipInfo], manifest: Manifest) -> None:

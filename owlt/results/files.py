@@ -14,6 +14,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from owlt.inputs.mistake import Mistake, OwltError, Place
+from owlt.inputs.validation import first_error
 from owlt.results.plain_files import read_json
 from owlt.results.record import RECORD_NAME, RunRecord, load_record
 from owlt.results.upgrades import NewerVersion
@@ -59,13 +60,12 @@ def stating_problems_of(path: Path) -> Iterator[None]:
             )
         ) from None
     except ValidationError as problem:
-        first = problem.errors()[0]
-        if not first["loc"]:
-            raise DamagedFile(f"{path}: damaged ({first['msg']})") from None
-        where = ".".join(map(str, first["loc"]))
+        where, message = first_error(problem)
+        if not where:
+            raise DamagedFile(f"{path}: damaged ({message})") from None
         raise ReportError(
             Mistake(
-                f"{where}: {first['msg']}",
+                f"{where}: {message}",
                 fix="make the report with the version of owlt that wrote it",
                 where=Place(str(path)),
             )

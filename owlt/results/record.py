@@ -19,6 +19,7 @@ from owlt.inputs.mistake import Mistake, Place, ResultsConflict
 from owlt.inputs.quantities import (
     IpVersion,
 )
+from owlt.inputs.validation import first_error
 from owlt.results.permutation import Permutation
 from owlt.results.plain_files import FileName, read_json, write_whole
 from owlt.results.upgrades import RECORD_STEPS, NewerVersion, current_version, upgraded
@@ -500,9 +501,7 @@ def read_record(directory: Path) -> RunRecord:
             Mistake(f"a newer version of owlt wrote it ({newer})", fix=READ_WITH_ITS_VERSION, where=Place(str(path)))
         ) from newer
     except ValidationError as problem:
-        errors = problem.errors()
-        where = ".".join(map(str, errors[0]["loc"]))
-        wrong = f"{f'{where}: ' if where else ''}{errors[0]['msg']}"
+        wrong = ": ".join(filter(None, first_error(problem)))
         if _has_unknown_keys_only(problem):
             other = f"{path}: another version of owlt wrote it ({wrong})"
             raise ResultsConflict(Mistake(other, fix=READ_WITH_ITS_VERSION)) from problem

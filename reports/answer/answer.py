@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
+from owlt.reports.answer.cell_verdicts import Standing, Summary, Verdict, summaries_of, verdicts
 from owlt.reports.answer.reasons import Accounts, reasons
 from owlt.reports.answer.regions import Dimension, Region, dimensions_of, regions_of
 from owlt.reports.answer.sentences import (
@@ -18,7 +19,6 @@ from owlt.reports.answer.sentences import (
     region_sentences,
     sureness,
 )
-from owlt.reports.answer.verdicts import Standing, Summary, Verdict, summaries_of, verdicts
 from owlt.reports.comparison.cells import Cell, Criterion, criteria_of, implementations_in, misleading_goodput
 from owlt.reports.comparison.choice import DEFAULT_RULE, Rule
 from owlt.reports.units import all_of, listed

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 from owlt.captures.frames.session import Host
 from owlt.captures.inspection.critical_path import PHASES, Kind, Phase
 from owlt.captures.inspection.time_account import TimeAccount
+from owlt.reports.answer.cell_verdicts import Verdict
 from owlt.reports.answer.regions import Dimension, Region, place_text
 from owlt.reports.answer.sentences import percent_text
-from owlt.reports.answer.verdicts import Verdict
 from owlt.reports.comparison.cells import GOODPUT, TO_DELIVERY, Cell, Criterion, Point, Sample
 from owlt.reports.units import listed
 

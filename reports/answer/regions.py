@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from owlt.inputs.axes import AXES, LOADS, OF_THE_LINK, QUANTITIES, Axis, conditions_of
 from owlt.inputs.quantities import NAME
-from owlt.reports.answer.verdicts import Verdict
+from owlt.reports.answer.cell_verdicts import Verdict
 from owlt.reports.comparison.cells import Point
 from owlt.reports.units import axis_text, listed, with_head
 

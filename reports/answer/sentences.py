@@ -7,8 +7,8 @@ from math import inf
 from statistics import median
 from typing import NamedTuple
 
+from owlt.reports.answer.cell_verdicts import Standing, Summary, Verdict
 from owlt.reports.answer.regions import Region, candidates_in, dimensions_of, place_text
-from owlt.reports.answer.verdicts import Standing, Summary, Verdict
 from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample
 from owlt.reports.comparison.choice import ERROR, Rule
 from owlt.reports.units import all_of, listed

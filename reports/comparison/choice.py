@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from owlt.reports.comparison.estimates import CONFIDENCE
+from owlt.reports.comparison.estimates import CONFIDENCE, exact_bounds
 
 ERROR = 1 - CONFIDENCE
 """The probability of a wrong statement about a cell."""
@@ -331,15 +331,11 @@ def _shares(one: Contestant, other: Contestant, level: float) -> tuple[Bounded, 
     value = 1 + share - other_share
     if one.is_determined and other.is_determined:
         return Bounded(value, value, value), Bounded(2 - value, 2 - value, 2 - value)
-    (low, high), (other_low, other_high) = (_exact_bounds(each.scores, level / 2) for each in (one, other))
+    (low, high), (other_low, other_high) = (
+        exact_bounds(int(np.count_nonzero(each.scores)), len(each.scores), 1 - level) for each in (one, other)
+    )
     least, greatest = 1 + low - other_high, 1 + high - other_low
     return Bounded(value, least, greatest), Bounded(2 - value, 2 - greatest, 2 - least)
-
-
-def _exact_bounds(scores: Scores, level: float) -> tuple[float, float]:
-    n, count = len(scores), int(np.count_nonzero(scores))
-    low = float(special.betaincinv(count, n - count + 1, level)) if count else 0.0
-    return low, float(special.betaincinv(count + 1, n - count, 1 - level)) if count < n else 1.0
 
 
 @lru_cache(maxsize=256)

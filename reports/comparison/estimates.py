@@ -144,8 +144,14 @@ def share(count: int, n: int) -> Share | None:
 
 def exact_share(count: int, n: int) -> Interval:
     """The exact interval of a share (Clopper and Pearson 1934) of at least one run: its confidence is never too low."""
-    bounds = scipy.stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="exact")
-    return Interval(float(bounds.low), float(bounds.high), CONFIDENCE, "Clopper-Pearson")
+    return Interval(*exact_bounds(count, n, CONFIDENCE), CONFIDENCE, "Clopper-Pearson")
+
+
+@lru_cache(maxsize=4096)
+def exact_bounds(count: int, n: int, confidence: float) -> tuple[float, float]:
+    """The ends of the exact interval of a share of at least one run."""
+    bounds = scipy.stats.binomtest(count, n).proportion_ci(confidence, method="exact")
+    return float(bounds.low), float(bounds.high)
 
 
 @lru_cache(maxsize=64)

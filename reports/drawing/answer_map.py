@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from owlt.reports.answer.cell_verdicts import Verdict, verdicts
 from owlt.reports.answer.regions import Map, dimensions_of, map_of
 from owlt.reports.answer.sentences import next_text, value_text
-from owlt.reports.answer.verdicts import Verdict, verdicts
 from owlt.reports.comparison.cells import CRITERIA, Criterion, Sample, cells_of, implementations_in
 from owlt.reports.drawing.specification import Specification
 from owlt.reports.looks import ALARM, INK, MUTED, RULE, STYLE_NAME, GroupLooks, font_style, looks_of

@@ -13,9 +13,9 @@ from math import isfinite, log10
 
 from markupsafe import Markup, escape
 
+from owlt.reports.answer.cell_verdicts import Verdict
 from owlt.reports.answer.regions import Dimension, dimensions_of
 from owlt.reports.answer.sentences import difference_text
-from owlt.reports.answer.verdicts import Verdict
 from owlt.reports.comparison.cells import Cell, Criterion, Point
 from owlt.reports.comparison.estimates import Box, BoxNumbers, PlainRun
 from owlt.reports.comparison.expectations import Comparison

@@ -11,9 +11,9 @@ from pathlib import Path
 from owlt.captures.pool import shared
 from owlt.captures.protocols.messages import without_collections
 from owlt.reports.comparison.cells import cells_of
+from owlt.reports.comparison.derived_tables import DERIVED_FILES, write_derived_tables
 from owlt.reports.comparison.expectations import comparisons_of
 from owlt.reports.comparison.stopping import load_due_results
-from owlt.reports.comparison.tables import DERIVED_FILES, write_derived_tables
 from owlt.reports.drawing.kept import WORTH_A_PROCESS, KeptFigures
 from owlt.reports.page.figure_files import draw_figures
 from owlt.reports.page.page import Contents, Drawings, render_page

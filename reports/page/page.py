@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 from owlt.reports.answer.answer import answer_of
 from owlt.reports.answer.assertions import findings_of
+from owlt.reports.answer.cell_verdicts import Verdict
 from owlt.reports.answer.regions import dimensions_of, map_of, place_text
 from owlt.reports.answer.sentences import farthest_text, percent_text, spread_text
-from owlt.reports.answer.verdicts import Verdict
 from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, criteria_of, with_labels
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
 from owlt.reports.comparison.expectations import Comparison, agreements

@@ -1,6 +1,6 @@
 """Papers whose experiments owlt repeats: their claims as data, each judged from our results, and a page of it all.
 
-`claims` reads the statements of a paper, `judging` computes our numbers from the table of runs and from captures,
-`verdicts` judges them with their uncertainty, `evidence` has these numbers and where they come from, `figures` draws,
-`page` writes them down, `archive` keeps all of it in one file. Performing the runs belongs to the orchestrator.
+`claims` reads the statements of a paper, `database` computes our numbers from the table of runs and from captures,
+`claim_verdicts` judges them with their uncertainty, `evidence` has these numbers and where they come from, `figures`
+draws, `page` writes them down, `archive` keeps all of it in one file. Performing the runs belongs to the orchestrator.
 """

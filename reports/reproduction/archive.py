@@ -1,7 +1,7 @@
 """One citable file with the data that a page of a reproduction is made from; the page can be made again without a run.
 
 A ZIP file. `manifest.json` has the SHA-256 of each other member: the claims and the text of the page (`claims.yaml`,
-`page.md`), the tables of `judging` (`tables/*.parquet`, for any program), where the runs come from (`facts.json`), the
+`page.md`), the tables of `database` (`tables/*.parquet`, for any program), where the runs come from (`facts.json`), the
 page as it was written (`page/`), and of each sweep, in a directory of its name, the plan, the certificates, the digests
 of the files of the machine, and the captures of one run as a sample.
 """

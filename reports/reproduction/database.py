@@ -23,8 +23,8 @@ from owlt.captures.pool import processes
 from owlt.captures.protocols.quic_handshake import QuicHandshake, load_or_count
 from owlt.captures.protocols.tshark import NoDissection
 from owlt.inputs.mistake import Mistake, Place
+from owlt.reports.reproduction.claim_verdicts import Count, Judged, Value, judge_cases
 from owlt.reports.reproduction.claims import Claim, Reproduction, TableOf
-from owlt.reports.reproduction.verdicts import Count, Judged, Value, judge_cases
 from owlt.reports.results.load import Results, Run
 from owlt.reports.results.rows import PARQUET_NAME, write_table
 from owlt.results.files import SAMPLES_NAME as SAMPLES

@@ -40,7 +40,7 @@ class Facts(BaseModel):
 
 @dataclass(frozen=True)
 class Evidence:
-    """The database of `judging`, and the facts."""
+    """The database, and the facts."""
 
     connection: DuckDBPyConnection
     facts: Facts

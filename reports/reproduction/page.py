@@ -14,11 +14,11 @@ from typing import Any
 
 from owlt.reports.comparison.estimates import CONFIDENCE
 from owlt.reports.reproduction.archive import TEMPLATE, Public, evidence_in, write_archive
+from owlt.reports.reproduction.claim_verdicts import MOST_ERROR, VERDICTS, Judged, family_of
 from owlt.reports.reproduction.claims import ClaimKind, Reproduction, changed_claims, load_claims
 from owlt.reports.reproduction.database import judged, points, table
 from owlt.reports.reproduction.evidence import Evidence, evidence_of
 from owlt.reports.reproduction.figures import draw
-from owlt.reports.reproduction.verdicts import MOST_ERROR, VERDICTS, Judged, family_of
 from owlt.reports.results.load import load_results
 from owlt.results.files import DIGEST_LENGTH
 from owlt.results.plain_files import make_directory, real_root, write_whole

@@ -24,7 +24,7 @@ from owlt.captures.accounting.one_side import OneSide
 from owlt.captures.inspection.causes import causes
 from owlt.captures.inspection.critical_path import KINDS, PHASES, WAITS, CriticalPath, Part
 from owlt.captures.inspection.inspection import Case, Inspection, OneSideInspection
-from owlt.captures.inspection.tables import Table, trace_rows, write_table
+from owlt.captures.inspection.packet_tables import Table, trace_rows, write_table
 from owlt.captures.inspection.traces import Traces
 from owlt.captures.protocols.ladder import ending
 from owlt.captures.protocols.messages import Message, message_bytes, message_counts

@@ -22,7 +22,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from owlt.captures.accounting.derived_files import CAPTURES, digest_of_file
-from owlt.captures.accounting.packet_pairs import PAIRS, load_pairs
+from owlt.captures.accounting.stored_fates import PAIRS, load_pairs
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.frames.session import Session

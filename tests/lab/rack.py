@@ -23,7 +23,7 @@ from pathlib import Path
 from owlt import PACKAGE
 from owlt.orchestrator.rigs import namespaces
 from owlt.orchestrator.rigs.guest import needed_paths
-from owlt.orchestrator.rigs.lab.raising import OWLT_HOST, SOURCE, SUDO_RULE
+from owlt.orchestrator.rigs.lab.session import OWLT_HOST, SOURCE, SUDO_RULE
 
 PROJECT = Path(__file__).parents[2]
 ROLES = ("sender", "emulator", "receiver")

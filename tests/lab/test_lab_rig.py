@@ -29,7 +29,7 @@ from owlt.orchestrator.rigs.lab.emulator import read_reservation
 from owlt.orchestrator.rigs.lab.interfaces import forget
 from owlt.orchestrator.rigs.lab.lab_host import LabHost
 from owlt.orchestrator.rigs.lab.management import ManagementHost
-from owlt.orchestrator.rigs.lab.raising import (
+from owlt.orchestrator.rigs.lab.session import (
     SSHD_CONFIG_FILE,
     base_on_host,
     close_session,

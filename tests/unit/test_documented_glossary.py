@@ -17,8 +17,8 @@ from owlt.captures.accounting.measures import Measures
 from owlt.orchestrator.checks.trials import Row
 from owlt.orchestrator.profiles.schemas import SCHEMAS
 from owlt.orchestrator.profiles.third_party import Installable
+from owlt.reports.comparison.derived_tables import COMPARISONS_COLUMNS, STATISTICS_COLUMNS
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS
-from owlt.reports.comparison.tables import COMPARISONS_COLUMNS, STATISTICS_COLUMNS
 from owlt.reports.results.columns import COLUMNS
 from tests.import_graph import PROJECT
 

@@ -214,7 +214,7 @@ BY_NAME = {
 IN_A_DRAFT = {
     *("reports/page/build.py", "reports/page/parts.py", "reports/page/figure_files.py"),
     *("reports/drawing/kept.py", "reports/sessions/run_page.py"),
-    *("reports/comparison/tables.py", "reports/results/rows.py"),
+    *("reports/comparison/derived_tables.py", "reports/results/rows.py"),
 }
 """They read and write in a new directory that owlt has just made (`reports.replacing`)."""
 OF_OWLT = {

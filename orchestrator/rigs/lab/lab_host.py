@@ -18,7 +18,7 @@ from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, HostError
 from owlt.orchestrator.hosts.program import GROUP_COMMAND, Program, read_group
 from owlt.orchestrator.hosts.ssh_host import Login
 from owlt.orchestrator.rigs.lab.management import ManagementHost, ReconnectingHost
-from owlt.orchestrator.rigs.lab.raising import CLOSED_STATUS, ON_HOST
+from owlt.orchestrator.rigs.lab.session import CLOSED_STATUS, ON_HOST
 
 POLL_S = 0.25
 """How often the followers of a file, which end with the program, look whether it has ended: nothing waits for this."""

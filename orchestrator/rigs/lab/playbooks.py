@@ -20,7 +20,7 @@ from owlt.inputs.mistake import Mistake
 from owlt.installation import is_clone, write_source
 from owlt.orchestrator.errors import Missing
 from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, login_parts
-from owlt.orchestrator.rigs.lab.raising import SOURCE
+from owlt.orchestrator.rigs.lab.session import SOURCE
 
 PLAYBOOKS = (PACKAGE / "playbooks").resolve()
 SYSCTLS = {"net.core.rmem_max": 16_777_216, "net.core.wmem_max": 16_777_216, "net.core.netdev_max_backlog": 100_000}

@@ -15,7 +15,7 @@ from owlt.captures.accounting.counts import direction_counters
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.accounting.suspicion import Expected
 from owlt.captures.inspection.inspection import Case, Inspection, inspect
-from owlt.captures.inspection.tables import write_table
+from owlt.captures.inspection.packet_tables import write_table
 from owlt.captures.matches.bottleneck import Link
 from tests.unit.captures.making import (
     RECEIVER,

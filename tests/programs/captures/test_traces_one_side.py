@@ -12,7 +12,7 @@ from scapy.packet import Raw
 
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.session import Host
-from owlt.captures.inspection.tables import trace_rows
+from owlt.captures.inspection.packet_tables import trace_rows
 from owlt.captures.inspection.traces import Traces, throughput, trace_one_side, trace_run
 from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.messages import messages

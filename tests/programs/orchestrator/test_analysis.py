@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from owlt.captures.accounting.cutting import is_cut
-from owlt.captures.accounting.packet_pairs import PAIRS
+from owlt.captures.accounting.stored_fates import PAIRS
 from owlt.captures.accounting.summary import load_summary
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.protocols.view import load_view

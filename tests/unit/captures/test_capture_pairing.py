@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owlt.captures.matches.pairing import Bounds, assign_in_order, pair_by_key
+from owlt.captures.matches.by_key import Bounds, assign_in_order, pair_by_key
 
 DELAY = 25
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Host
-from owlt.captures.inspection.tables import trace_rows
+from owlt.captures.inspection.packet_tables import trace_rows
 from owlt.captures.inspection.traces import Traces, choose_interval_ns, throughput, trace_run
 from owlt.captures.matches.bottleneck import Link, Queue
 from owlt.captures.matches.delivery import INTACT, Crossing, Delivery

@@ -9,7 +9,7 @@ import pytest
 
 from owlt.agents.contract.side import Side
 from owlt.captures.frames.decoding import Kind
-from owlt.orchestrator.checks.verdict import (
+from owlt.orchestrator.checks.findings import (
     EPHEMERAL,
     EPHEMERAL_SYSCTL,
     Pairs,

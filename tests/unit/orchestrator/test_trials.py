@@ -19,6 +19,7 @@ from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.measures import DelaySummary
 from owlt.captures.accounting.summary import CaptureSummary
 from owlt.orchestrator.checks.fault_cases import Hit, Place, plan_of_cases
+from owlt.orchestrator.checks.findings import Finding, findings, is_fit, log_tail
 from owlt.orchestrator.checks.proof import Trial
 from owlt.orchestrator.checks.trials import (
     CHANNELS,
@@ -33,7 +34,6 @@ from owlt.orchestrator.checks.trials import (
     table_summary,
     write_csv,
 )
-from owlt.orchestrator.checks.verdict import Finding, findings, is_fit, log_tail
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.commands.fault_tests import with_parameters
 from owlt.orchestrator.commands.implementations import ADVICE

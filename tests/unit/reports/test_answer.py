@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
 from owlt.reports.answer.answer import Answer, CriterionAnswer, Line, answer_of
+from owlt.reports.answer.cell_verdicts import Verdict, verdicts
 from owlt.reports.answer.regions import map_of, regions_of
 from owlt.reports.answer.sentences import next_text, spread_text, value_text
-from owlt.reports.answer.verdicts import Verdict, verdicts
 from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Point, Sample
 from owlt.reports.comparison.choice import Rule
 from owlt.reports.comparison.estimates import Level

@@ -23,8 +23,13 @@ from owlt.reports.comparison.cells import (
     implementations_in,
     misleading_goodput,
 )
+from owlt.reports.comparison.derived_tables import (
+    COMPARISONS_COLUMNS,
+    STATISTICS_COLUMNS,
+    comparisons_csv,
+    statistics_csv,
+)
 from owlt.reports.comparison.metrics import METRICS
-from owlt.reports.comparison.tables import COMPARISONS_COLUMNS, STATISTICS_COLUMNS, comparisons_csv, statistics_csv
 from owlt.reports.results.columns import NOT_RUN, Column
 from owlt.reports.results.load import load_results
 from owlt.reports.results.rows import names_of, run_rows

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from owlt.reports.answer.answer import answer_of
-from owlt.reports.answer.verdicts import Verdict, verdicts
+from owlt.reports.answer.cell_verdicts import Verdict, verdicts
 from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Criterion, Point, Sample
 from owlt.reports.comparison.choice import DEFAULT_RULE, ERROR, Contestant, Rule, Standpoint, choose, ratios
 from owlt.reports.comparison.estimates import levels

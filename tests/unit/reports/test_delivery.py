@@ -12,8 +12,8 @@ import pytest
 from owlt.captures.accounting.derived_files import keep
 from owlt.captures.accounting.summary import load_summary
 from owlt.reports.comparison.cells import boxes_of, cells_of
+from owlt.reports.comparison.derived_tables import statistics_csv
 from owlt.reports.comparison.metrics import METRICS
-from owlt.reports.comparison.tables import statistics_csv
 from owlt.reports.drawing.boxes import n_colour
 from owlt.reports.looks import ALARM, MUTED
 from owlt.reports.page.tables import HEADS, TEXT_HEADS, tcp_cells

@@ -10,7 +10,7 @@ from statistics import quantiles
 
 import pytest
 
-from owlt.reports.answer.verdicts import verdicts
+from owlt.reports.answer.cell_verdicts import verdicts
 from owlt.reports.comparison.cells import DELIVERY, GOODPUT, TO_DELIVERY, Cell, Criterion, cells_of
 from owlt.reports.comparison.expectations import Comparison, Expectation, comparisons_of
 from owlt.reports.drawing.link_boxes import CriterionBoxes, LinkBoxes, boxes_of_links

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from owlt.reports.reproduction.claim_verdicts import Count, Judged, Value, judge_cases
 from owlt.reports.reproduction.claims import Claim, Reproduction, digests_of
 from owlt.reports.reproduction.evidence import Evidence, Facts
 from owlt.reports.reproduction.page import chosen_text, confidence_text, family_text, rounded_up, verdict_text
-from owlt.reports.reproduction.verdicts import Count, Judged, Value, judge_cases
 from owlt.results.reproduced import Reproduced
 
 FIVE = [10.0, 10.1, 10.2, 9.9, 9.8]

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from owlt.reports.reproduction.claims import Claim
-from owlt.reports.reproduction.verdicts import (
+from owlt.reports.reproduction.claim_verdicts import (
     LEAST_DECIDING,
     MOST_ERROR,
     Count,
@@ -18,6 +17,7 @@ from owlt.reports.reproduction.verdicts import (
     family_of,
     judge_cases,
 )
+from owlt.reports.reproduction.claims import Claim
 
 
 def claim(**changes: Any) -> Claim:

@@ -199,7 +199,7 @@ def require_no_session(
 def session_of(entry: LabHostEntry) -> int | None:
     """How long the lease of a host's session lasts; None if none is open. Raises HostError."""
     from owlt.orchestrator.rigs.lab.management import ManagementHost
-    from owlt.orchestrator.rigs.lab.raising import session_seconds_left
+    from owlt.orchestrator.rigs.lab.session import session_seconds_left
 
     with closing(ManagementHost(entry)) as host:
         return session_seconds_left(host)
