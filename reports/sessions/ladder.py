@@ -39,7 +39,7 @@ TOP, BOTTOM, TITLE_LINE = 0.6, 0.12, 0.2
 LABEL_LINE, LEAST_HEIGHT, SECTION_HEIGHT = 0.135, 2.2, 6.0
 """Inches: a line of labels, and the least and the greatest height unless the labels need more."""
 LADDER_WIDTH, LABEL_POINTS = 1.8, 6.5
-LONGEST_LABEL = 46
+LONGEST_LABEL = 44
 """Letters."""
 LEGEND_LETTERS = 85
 """The most letters of a legend in one line."""

@@ -6,7 +6,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from owlt.orchestrator.hosts.host import STATUS_FORMAT, status_from_line, statuses_here
+from owlt.orchestrator.hosts.host import STATUS_FORMAT, status_from_line
+from owlt.orchestrator.hosts.near_host import statuses_here
 
 
 def stat_here(paths: Sequence[str]) -> list[str]:

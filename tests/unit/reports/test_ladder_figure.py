@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -80,6 +80,7 @@ def test_no_words_lie_on_others_or_beyond_the_edge() -> None:
     st.lists(st.tuples(st.sampled_from(sorted(NAMES)), st.integers(0, 10**11), st.booleans()), min_size=1, max_size=30),
     st.integers(1, 10**12),
 )
+@example([("data again", 0, False)] * 13 + [("data again", 9_999_500_001, False)], 1)
 def test_that_is_so_for_any_times(sent: list[tuple[Kind, int, bool]], delay_ns: int) -> None:
     ordered = sorted(sent, key=lambda message: message[1])
     assert_readable(
