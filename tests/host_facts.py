@@ -150,8 +150,9 @@ def a_file_has_a_hash_and_what_is_none_has_not(place: Place) -> None:
 def the_files_below_a_directory_are_found_with_their_sizes(place: Place) -> None:
     place.run("mkdir", "-p", f"{place.directory}/a")
     place.host.write_file(f"{place.directory}/a/file", b"12345")
-    found = place.run("find", place.directory, "-type", "f", "-printf", "%P (%s bytes)\n")
-    assert found == Completed(0, b"a/file (5 bytes)\n", b"")
+    found = place.host.files_below(place.directory, f"{place.directory}/none")
+    assert found is not None
+    assert [(each.path, each.size_bytes) for each in found] == [(f"{place.directory}/a/file", 5)]
 
 
 def the_kind_and_size_of_a_file_are_told(place: Place) -> None:

@@ -1,8 +1,9 @@
 """The summary of a run: the results from the packets of its two captures, and the reasons not to trust them.
 
 It is kept beside the captures as summary.json. When the code has changed it is made again from the captures, even if
-these were cut since: the fate of each packet is stored beside them (pairs.py). Without the captures, the stored summary
-is used. Finding the packets belongs to `captures.matches`, their fate to ledger.py, rates and amounts to measures.py.
+these were cut since: the fate of each packet is stored beside them (stored_fates.py). Without the captures, the stored
+summary is used. Finding the packets belongs to `captures.matches`, their fate to ledger.py, rates and amounts to
+measures.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """All results from two captures of one transfer, of owlt or not: summary, packets, messages, traces.
 
-Each part belongs to another module; here they are combined, and a note states what could not be computed.
+The packets that aimed faults hit are found here. Each other part belongs to another module; here they are combined,
+and a note states what could not be computed.
 """
 
 from __future__ import annotations

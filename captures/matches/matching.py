@@ -1,6 +1,6 @@
 """Finding each packet in both captures: near, where it came from its host, and far, behind the channel.
 
-pairing.py pairs equal keys, damaged_copies.py finds the damaged copies, directions.py decides which way a frame is
+by_key.py pairs equal keys, damaged_copies.py finds the damaged copies, directions.py decides which way a frame is
 bound, delivery.py holds the result. Conclusions from the pairs belong to `captures.accounting`.
 """
 

@@ -11,7 +11,7 @@ import errno
 import socket
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import ip_address
 from typing import Any
@@ -29,12 +29,12 @@ EGRESS_FILTERS = 0xFFFF_FFF3
 
 @dataclass(frozen=True)
 class KernelState:
-    """Link messages by interface name, all qdisc messages, and, unless they were left out, the filter messages of each
-    clsact by its interface's index and the parent."""
+    """Link messages by interface name, all qdisc messages, and the filter messages of each clsact by its interface's
+    index and the parent; None if these were left out."""
 
     links: dict[str, Any]
     qdiscs: tuple[Any, ...]
-    filters: Mapping[tuple[int, int], Sequence[Any]] = field(default_factory=dict)
+    filters: Mapping[tuple[int, int], Sequence[Any]] | None = None
 
     @cached_property
     def our_clsacts(self) -> frozenset[int]:
@@ -43,14 +43,15 @@ class KernelState:
         A clsact has a fixed handle: it is ours if there are filters in it, and all of them are.
         """
         handles: defaultdict[int, set[int]] = defaultdict(set)
-        for (index, _), messages in self.filters.items():
+        for (index, _), messages in (self.filters or {}).items():
             handles[index] |= set(_handles(messages))
         return frozenset(index for index, there in handles.items() if there == {OUR_FILTER})
 
     def filters_of(self, netlink: IPRoute, index: int, parent: int) -> Sequence[Any]:
         """Return the filter messages of an interface; from the kernel if they were left out."""
-        known = self.filters.get((index, parent))
-        return tuple(netlink.get_filters(index=index, parent=parent)) if known is None else known
+        if self.filters is None:
+            return tuple(netlink.get_filters(index=index, parent=parent))
+        return self.filters.get((index, parent), ())
 
     def qdiscs_of(self, index: int) -> list[Any]:
         """Return the qdisc messages of an interface."""
@@ -69,7 +70,9 @@ def survey(netlink: IPRoute, with_filters: bool = True) -> KernelState:
     """Read the state from the kernel; the filters of each clsact cost two more requests."""
     links = {link.get_attr("IFLA_IFNAME"): link for link in netlink.get_links()}
     qdiscs = tuple(netlink.get_qdiscs())
-    clsacts = [qdisc["index"] for qdisc in qdiscs if with_filters and qdisc.get_attr("TCA_KIND") == "clsact"]
+    if not with_filters:
+        return KernelState(links, qdiscs)
+    clsacts = [qdisc["index"] for qdisc in qdiscs if qdisc.get_attr("TCA_KIND") == "clsact"]
     return KernelState(links, qdiscs, {place: each for index in clsacts for place, each in _filters(netlink, index)})
 
 

@@ -17,6 +17,8 @@ from owlt.emulator.faults import NotAllowed
 from owlt.inputs.mistake import Mistake
 
 LEASE_HEADER = "X-Owlt-Lease"
+API = 3
+"""The version of the methods: counts up with each that is new, and with each change that breaks older clients."""
 SHORTEST_TOKEN = 16
 _LONGEST_TOKEN = 1000
 _NEW_TOKEN = "python3 -c 'import secrets; print(secrets.token_hex())'"

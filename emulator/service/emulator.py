@@ -24,6 +24,7 @@ from owlt.emulator.kernel.direction import Direction, InKernel, Spare
 from owlt.emulator.kernel.link_to_stages import Stages, differences, link_of, retaining_netems, stages_of
 from owlt.emulator.kernel.ports import NOTHING, KernelState, checked_port, find_port, residents, survey, take
 from owlt.emulator.kernel.rtnetlink import IPRoute, open_rtnetlink
+from owlt.emulator.service.access import API
 from owlt.emulator.service.fault_player import FaultPlayer
 from owlt.emulator.service.player import Moment, Player, Position, holds_packets, outage_ends, seeded_links
 from owlt.emulator.service.request_checks import (
@@ -33,9 +34,6 @@ from owlt.emulator.service.request_checks import (
     require_capabilities,
 )
 from owlt.inputs.mistake import Mistake
-
-API = 2
-"""Counts up with each change of a method that breaks older clients."""
 
 NO_TIMELINE_STATUS: dict[str, Any] = {
     "running": False,

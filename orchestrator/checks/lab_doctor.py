@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from owlt.agents.contract.implementation import Implementation, Role
 from owlt.emulator.faults import EmulatorError, LeaseLost, NotAllowed
 from owlt.emulator.kernel.capabilities import NEEDED_FOR
+from owlt.emulator.service.access import API
 from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
@@ -346,7 +347,10 @@ def examine_service(entry: EmulatorEntry) -> Iterator[Requirement]:
         client = service_client(entry)
         version = client.version()
         detail = f"{entry.service}, owlt {version['owlt']}, Linux {version['kernel']}"
-        yield requirement_of(entry, "service", True, detail)
+        is_older = int(version["api"]) < API
+        detail += f": got version {version['api']} of its methods, expected {API} or later" if is_older else ""
+        fix = "install this version of owlt there: owlt rig provision" if is_older else ""
+        yield requirement_of(entry, "service", not is_older, detail, fix)
         yield requirement_of(entry, "certificate", True, certificate_text(entry.service, entry.service_ca, time.time()))
         yield _token(entry)
         yield lease_requirement(entry, client)

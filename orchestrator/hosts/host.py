@@ -49,7 +49,7 @@ def status_from_line(line: str) -> FileStatus:
 
 @dataclass(frozen=True)
 class ListedFile:
-    """A file in a list: what is no directory. `changed_at_ns` is the last change of its status, since 1970."""
+    """An entry in a listing: anything but a directory. `changed_at_ns` is the last change of its status, since 1970."""
 
     path: str
     size_bytes: int

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Self, TypeVar
 
@@ -308,21 +307,35 @@ MOST_LISTED = 20_000
 
 
 def files_here(directories: Sequence[str], most: int = MOST_LISTED) -> list[ListedFile]:
-    """The files below directories, as the caller sees them; no link is followed.
+    """The files below directories, as the caller sees them; no link is followed, whatever a program does meanwhile.
 
     Raises OSError if a directory cannot be read, or if there are more than `most` files and directories.
     """
-    files, waiting, looked_at = [], [os.fsencode(each) for each in directories if os.path.lexists(each)], 0
-    while waiting:
-        place = waiting.pop()
-        status = os.lstat(place)
-        if not stat.S_ISDIR(status.st_mode):
-            path = place.decode(errors="replace")
-            files.append(ListedFile(path, status.st_size, status.st_ctime_ns))
+    files: list[ListedFile] = []
+    looked_at = 0
+    for top in map(os.fsencode, filter(os.path.lexists, directories)):
+        if not stat.S_ISDIR((status := os.lstat(top)).st_mode):
+            files.append(_listed(top, status))
             continue
-        with os.scandir(place) as entries:
-            waiting += [entry.path for entry in islice(entries, most)]
-        looked_at += 1
-        if looked_at + len(files) + len(waiting) > most:
-            raise OSError(errno.E2BIG, "more files than are listed", directories[0])
+        try:
+            for place, inner, others, descriptor in os.fwalk(top, onerror=_raise):
+                looked_at += len(inner) + len(others)
+                if looked_at > most:
+                    raise OSError(errno.E2BIG, "more files than are listed", os.fsdecode(top))
+                named = {name: os.stat(name, dir_fd=descriptor, follow_symlinks=False) for name in (*inner, *others)}
+                files += [
+                    _listed(place + b"/" + name, status)
+                    for name, status in named.items()
+                    if not stat.S_ISDIR(status.st_mode)
+                ]
+        except RecursionError:
+            raise OSError(errno.ENAMETOOLONG, "directories are too deep", os.fsdecode(top)) from None
     return files
+
+
+def _listed(path: bytes, status: os.stat_result) -> ListedFile:
+    return ListedFile(path.decode(errors="replace"), status.st_size, status.st_ctime_ns)
+
+
+def _raise(problem: OSError) -> None:
+    raise problem

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO
 
 from owlt import PACKAGE
 from owlt.agents.contract import implementation
@@ -52,8 +52,6 @@ from owlt.orchestrator.rigs.network import (
 )
 from owlt.orchestrator.rigs.rig import Rig, TestHost
 from owlt.orchestrator.rigs.timed_waits import RECORDED_WAITS, WaitRecorder
-
-Result = TypeVar("Result")
 
 OWNER_FILE = Path("/run/owlt-rig")
 TAKING_DOWN_S = 10.0

@@ -62,16 +62,16 @@ def start_timeline(run: Run, setting: Setting) -> None:
 
 
 def close_channel(
-    run: Run, setting: Setting, before: Statistics, channel: ChannelSpec, counted: Statistics, result: RunResult
+    run: Run, setting: Setting, before: Statistics, at_the_end: tuple[ChannelSpec | None, Statistics], result: RunResult
 ) -> None:
-    """Enter the channel's state at the end and what its stages counted since `before`, when the captures began.
-    `channel` and `counted` are the channel and the counters at the end."""
+    """Enter the channel's state `at_the_end` and what its stages counted since `before`, when the captures began."""
+    channel, counted = at_the_end
     if run.faults:
         _note_faults(run, setting, result)
     if setting.channel_of(run).timeline is not None:
         _note_timeline(setting, result)
-    elif (at_the_end := channel.to_wire()) != result.channel:
-        result.suspect.append(f"the channel was another at the end of the run: {at_the_end}")
+    elif channel is not None and (has := channel.to_wire()) != result.channel:
+        result.suspect.append(f"the channel was another at the end of the run: {has}")
     result.emulator_statistics = {
         way: {name: counted_since(before.get(way, {}).get(name, {}), values) for name, values in stages.items()}
         for way, stages in counted.items()

@@ -150,13 +150,17 @@ def stop_host_captures(capturing: list[CapturingHost], rig: Rig, directory: Path
     rig.at_once(*(partial(stop, role, each) for role, each in zip(ROLES, capturing, strict=False)))
 
 
-def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool) -> tuple[ChannelSpec, Statistics]:
+AtTheEnd = tuple[ChannelSpec | None, Statistics]
+"""The channel and its counters at one moment; without a channel that has a timeline, which it would hold up."""
+
+
+def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool, has_timeline: bool) -> AtTheEnd:
     """Wait until the last packets have crossed the channel: both captures must see every packet that was sent. Returns
-    the channel and its counters of then.
+    what the channel is then.
 
     That includes what the hosts' kernels send when the programs have ended, such as that they leave the multicast
-    groups of a run that has some: the emulator's counters are read next, and the captures, or those of the next run,
-    would have what comes later.
+    groups of a run that has some: otherwise the captures, or those of the next run, would have packets that the
+    counters do not have.
     """
     if clock != "real":
         time.sleep(LATE_PACKETS_S)
@@ -165,10 +169,15 @@ def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool) -> tuple[Cha
     pause_s = max(run.rtt_s / 8, 0.005)
     end = time.monotonic() + run.rtt_s + run.file_time_s + 1
     while True:
-        channel, counted = rig.channel.snapshot()
-        if not _packets_on_their_way(counted) or time.monotonic() >= end:
-            return channel, counted
+        now = channel_now(rig, has_timeline)
+        if not _packets_on_their_way(now[1]) or time.monotonic() >= end:
+            return now
         time.sleep(pause_s)
+
+
+def channel_now(rig: Rig, has_timeline: bool) -> AtTheEnd:
+    """What the channel is now."""
+    return (None, rig.channel.statistics()) if has_timeline else rig.channel.snapshot()
 
 
 def _packets_on_their_way(counted: Statistics) -> int:
@@ -249,6 +258,7 @@ def _empty_ring(capture: Program) -> None:
 
 
 def fetch_captures(rig: Rig, path: str, directory: Path) -> None:
-    """Bring both files into the run's directory."""
+    """Bring both files into the run's directory, which is made if it does not exist."""
+    directory.mkdir(parents=True, exist_ok=True)
     for role in ROLES:
         rig.emulator.fetch_file(f"{path}/{role}.pcap", directory / f"{role}.pcap")

@@ -17,7 +17,6 @@ from heapq import merge
 from pathlib import Path, PurePosixPath
 
 from owlt.agents.contract.implementation import ROLES, Role
-from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import EmulatorError
 from owlt.inputs.sweep import SkippedWaits
 from owlt.orchestrator.hosts.host import Host, HostError
@@ -28,7 +27,9 @@ from owlt.orchestrator.rigs.timed_waits import WaitRecorder
 from owlt.orchestrator.run.applying import apply_channel, close_channel, start_timeline
 from owlt.orchestrator.run.branching import Branching
 from owlt.orchestrator.run.capturing import (
+    AtTheEnd,
     CapturingHost,
+    channel_now,
     drain_channel,
     fetch_captures,
     require_captures,
@@ -179,7 +180,6 @@ def _phases(in_progress: _RunInProgress, observe: Observe, life: HostLife | None
             if branching is not None and branching.has_branched:
                 run, in_progress = branching.run, replace(in_progress, run=branching.run)
                 fetched = branching.directory
-                fetched.mkdir(parents=True, exist_ok=True)
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
                 observe("stop")
                 _stop(in_progress, staged, instruments, clock)
@@ -273,7 +273,8 @@ def _stop(in_progress: _RunInProgress, staged: Staged, instruments: _Instruments
         if now_open:
             _note_what_is_left(in_progress, staged, instruments.sockets, now_open)
         has_groups = bool(setting.implementation_of(run).session.multicast_groups)
-        drained = drain_channel(run, rig, setting.sweep.clock, has_groups)
+        has_timeline = setting.channel_of(run).timeline is not None
+        drained = drain_channel(run, rig, setting.sweep.clock, has_groups, has_timeline)
         _stop_instruments(in_progress, instruments, drained)
 
     doubts, _ = rig.at_once(
@@ -318,9 +319,7 @@ def _files_left(role: Role, host: Host, staged: Staged, since_ns: int) -> list[s
     return files_left(host, run_dir, since_ns, known)
 
 
-def _stop_instruments(
-    in_progress: _RunInProgress, instruments: _Instruments, drained: tuple[ChannelSpec, Statistics]
-) -> None:
+def _stop_instruments(in_progress: _RunInProgress, instruments: _Instruments, drained: AtTheEnd) -> None:
     """Stop them, and enter what they observed. The captures stop after the counters were read: those of the empty
     channel (`drained`), unless time passes while a program computes."""
     run, setting, directory, result = in_progress.run, in_progress.setting, in_progress.directory, in_progress.result
@@ -334,8 +333,9 @@ def _stop_instruments(
             result.host_refusals = increases(instruments.refused, read_refusals(rig))
 
     def channel_and_captures() -> None:
-        at_the_end = drained if setting.sweep.clock == "exact" else rig.channel.snapshot()
-        close_channel(run, setting, instruments.before, *at_the_end, result)
+        has_timeline = setting.channel_of(run).timeline is not None
+        at_the_end = drained if setting.sweep.clock == "exact" else channel_now(rig, has_timeline)
+        close_channel(run, setting, instruments.before, at_the_end, result)
         stop_captures(instruments.captures, result)
         stop_host_captures(instruments.at_hosts, rig, directory, result)
 

@@ -33,7 +33,8 @@ def mistakes_in(problem: ValidationError, model: Model) -> list[Mistake]:
 
 
 def first_error(problem: ValidationError) -> tuple[str, str]:
-    """Where the first error in data that owlt wrote is, as in "links.0.delay", "" for all of it, and what it says."""
+    """The location of the first error, such as "links.0.delay" ("" for the whole document), and its message. For data
+    that owlt wrote."""
     first = problem.errors()[0]
     return ".".join(map(str, first["loc"])), first["msg"]
 

@@ -88,26 +88,27 @@ class RunWaits(BaseModel):
 
 
 WaitValues = tuple[Role, str, str, int, int]
-"""The values of a TimedWait in their order: a guest summarises ten thousand of them after a run, before its end."""
+"""The values of a TimedWait in their order. Tuples, because a guest summarises ten thousand of them after a run, and
+making so many objects takes longer than all else."""
 
 
 def summarised(waits: Iterable[WaitValues], unrecorded: int = 0, unrecorded_ns: int = 0) -> RunWaits:
     """The content of a file from all waits of a run. `unrecorded`: waits, with the sum of their lengths, for which the
     kernel had no room."""
-    waits = sorted(waits, key=_LENGTH_NS, reverse=True)
-    lengths_ns = list(map(_LENGTH_NS, waits))
+    waits = sorted(waits, key=_length_ns_of, reverse=True)
+    lengths_ns = list(map(_length_ns_of, waits))
     rounded_ns = {length_ns: round(length_ns, DIGITS - len(str(length_ns))) for length_ns in set(lengths_ns)}
     counts = Counter((host, process, kind, rounded_ns[length_ns]) for host, process, kind, _, length_ns in waits)
     groups = [EqualWaits(*equal, count) for equal, count in counts.items()]
     return RunWaits(
         groups=tuple(sorted(groups, key=lambda group: -group.count * group.length_ns)[:MOST_GROUPS]),
-        waits=tuple(TimedWait(*wait) for wait in sorted(waits[:MOST_WAITS], key=_BEGIN_NS)),
+        waits=tuple(TimedWait(*wait) for wait in sorted(waits[:MOST_WAITS], key=_begin_ns_of)),
         left_out=len(waits[MOST_WAITS:]) + unrecorded,
         left_out_ns=sum(lengths_ns[MOST_WAITS:]) + unrecorded_ns,
     )
 
 
-_BEGIN_NS, _LENGTH_NS = itemgetter(3), itemgetter(4)
+_begin_ns_of, _length_ns_of = itemgetter(3), itemgetter(4)
 
 
 def described_waits(waits: RunWaits | None) -> list[tuple[str, str]]:

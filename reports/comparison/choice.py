@@ -332,7 +332,7 @@ def _shares(one: Contestant, other: Contestant, level: float) -> tuple[Bounded, 
     if one.is_determined and other.is_determined:
         return Bounded(value, value, value), Bounded(2 - value, 2 - value, 2 - value)
     (low, high), (other_low, other_high) = (
-        exact_bounds(int(np.count_nonzero(each.scores)), len(each.scores), 1 - level) for each in (one, other)
+        exact_bounds(int(np.count_nonzero(each.scores)), len(each.scores), level / 2) for each in (one, other)
     )
     least, greatest = 1 + low - other_high, 1 + high - other_low
     return Bounded(value, least, greatest), Bounded(2 - value, 2 - greatest, 2 - least)

@@ -144,14 +144,13 @@ def share(count: int, n: int) -> Share | None:
 
 def exact_share(count: int, n: int) -> Interval:
     """The exact interval of a share (Clopper and Pearson 1934) of at least one run: its confidence is never too low."""
-    return Interval(*exact_bounds(count, n, CONFIDENCE), CONFIDENCE, "Clopper-Pearson")
+    return Interval(*exact_bounds(count, n, (1 - CONFIDENCE) / 2), CONFIDENCE, "Clopper-Pearson")
 
 
-@lru_cache(maxsize=4096)
-def exact_bounds(count: int, n: int, confidence: float) -> tuple[float, float]:
-    """The ends of the exact interval of a share of at least one run."""
-    bounds = scipy.stats.binomtest(count, n).proportion_ci(confidence, method="exact")
-    return float(bounds.low), float(bounds.high)
+def exact_bounds(count: int, n: int, tail: float) -> tuple[float, float]:
+    """The ends of the exact interval of a share; each is exceeded with the probability `tail` at most."""
+    low = float(scipy.special.betaincinv(count, n - count + 1, tail)) if count else 0.0
+    return low, float(scipy.special.betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
 
 
 @lru_cache(maxsize=64)

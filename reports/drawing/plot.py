@@ -37,6 +37,7 @@ TICK, PAD, ABOVE, LINE_WIDTH = 3.5, 7.0, 6.0, 0.6
 
 
 LETTER_POINTS = 8
+"""The size of the type of ticks: `font.size` of the style of pages."""
 FRAME = "_frame"
 """The label of the lines at the left and below a panel."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from types import MappingProxyType
@@ -10,6 +12,7 @@ import matplotlib
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
+from owlt.reports.comparison.metrics import Metric
 from owlt.reports.comparison.panels import Figure, Panel
 from owlt.reports.drawing.boxes import (
     Bounds,
@@ -25,9 +28,10 @@ from owlt.reports.drawing.boxes import (
 )
 from owlt.reports.drawing.lines import draw_lines
 from owlt.reports.drawing.output import write_figure
-from owlt.reports.drawing.plot import Place, Plot
-from owlt.reports.drawing.scales import scales_of, shown_metrics
+from owlt.reports.drawing.plot import POINTS, Place, Plot
+from owlt.reports.drawing.scales import Scale, scales_of, shown_metrics, ticks_on
 from owlt.reports.looks import MUTED, STYLE, Looks
+from owlt.reports.units import tick_text
 
 FULL_WIDTH, HEADED_WIDTH, WIDEST_PANEL = 7.0, 4.6, 3.4
 LEFT, RIGHT, TOP, BOTTOM = 0.74, 0.10, 0.36, 0.60
@@ -38,6 +42,8 @@ LEGEND_LINE, LETTER, LEGEND_MARK = 0.17, 0.068, 0.45
 N_LINE, CATEGORY, AXIS_LABEL, VALUE_LABEL = 9, 14, 25, 43
 """Points: how far below the axis the numbers of runs, the categories and the label of their axis are, and how far the
 label of the values is from its axis."""
+USUAL_TICK, MOST_TICKS = 7, 9
+"""Letters of a number at a tick that there is room for, and the most ticks of a scale."""
 
 
 def draw(figure: Figure, series: dict[str, int], bounds: Bounds = MappingProxyType({})) -> Canvas:
@@ -47,19 +53,21 @@ def draw(figure: Figure, series: dict[str, int], bounds: Bounds = MappingProxyTy
         if figure.lying:
             return draw_lines(figure, series, bounds)
         handles = implementation_handles(figure, series) + suspect_handles(figure) + theory_handles(figure, bounds)
-        canvas, grid = _frame(figure, handles)
         shown = shown_metrics(figure)
-        scales = iter(scales_of(figure, bounds))
+        scales = scales_of(figure, bounds)
+        more = LETTER * max(0, _longest_tick(figure, scales, shown) - USUAL_TICK)
+        canvas, grid = _frame(figure, handles, more)
+        each = iter(scales)
         for places, panels in zip(grid, figure.panels, strict=True):
             plots: list[Plot] = []
             for place, panel in zip(places, panels, strict=True):
-                plot = Plot(canvas, place, (-0.5, len(panel.categories) - 0.5), next(scales))
+                plot = Plot(canvas, place, (-0.5, len(panel.categories) - 0.5), next(each))
                 per_tick = shown[panel.metric.slug].per_unit / panel.metric.per_unit
                 plot.draw_scale(panel.metric.kind == "count", per_tick, figure.share != "row" or not plots)
                 _draw_panel(plot, panel, series, bounds)
                 plots.append(plot)
-            label = shown[panels[0].metric.slug].label
-            plots[0].write(label, (0, 0.5), plots[0].frame, (-VALUE_LABEL, 0), rotation=90, ha="center", va="center")
+            label, left = shown[panels[0].metric.slug].label, -VALUE_LABEL - POINTS * more
+            plots[0].write(label, (0, 0.5), plots[0].frame, (left, 0), rotation=90, ha="center", va="center")
             _write_n(plots[0], "n", -0.5, (-6, 0), MUTED)
         for plot in plots:
             plot.write(figure.axis.label, (0.5, 0), plot.frame, (0, -AXIS_LABEL), ha="center", va="top")
@@ -74,14 +82,25 @@ def save(canvas: Canvas, directory: Path, name: str, with_pdf: bool = False) -> 
             write_figure(canvas, directory / f"{name}.{file_format}", file_format, name)
 
 
-def _frame(figure: Figure, handles: list[Line2D]) -> tuple[Canvas, list[list[Place]]]:
-    """A figure with its legend, and the place of each panel."""
+def _longest_tick(figure: Figure, scales: Sequence[Scale], shown: Mapping[str, Metric]) -> int:
+    """The number of letters of the longest number at a tick."""
+    metrics = [panel.metric for panel in chain(*figure.panels)]
+    texts = (
+        tick_text(tick * metric.per_unit / shown[metric.slug].per_unit)
+        for metric, scale in zip(metrics, scales, strict=True)
+        for tick in ticks_on(scale, metric.kind == "count", MOST_TICKS)
+    )
+    return max(map(len, texts), default=0)
+
+
+def _frame(figure: Figure, handles: list[Line2D], more: float) -> tuple[Canvas, list[list[Place]]]:
+    """A figure with its legend, and the place of each panel; with `more` inches to the left of each scale."""
     rows, columns = len(figure.panels), len(figure.panels[0])
-    gap = SHARED_GAP if figure.share == "row" else OWN_GAP
-    panel_width = _panel_width(figure, FULL_WIDTH - LEFT - RIGHT - (columns - 1) * gap)
-    width = LEFT + columns * panel_width + (columns - 1) * gap + RIGHT
+    left, gap = LEFT + more, SHARED_GAP if figure.share == "row" else OWN_GAP + more
+    panel_width = _panel_width(figure, FULL_WIDTH - left - RIGHT - (columns - 1) * gap)
+    width = left + columns * panel_width + (columns - 1) * gap + RIGHT
     longest = max(len(str(handle.get_label())) for handle in handles)
-    legend_columns = max(1, int((width - LEFT) / (longest * LETTER + LEGEND_MARK)))
+    legend_columns = max(1, int((width - left) / (longest * LETTER + LEGEND_MARK)))
     top = TOP + LEGEND_LINE * ceil(len(handles) / legend_columns) + HEADING_GAP * _has_both(figure.panels[0])
     row_gaps = [
         ROW_GAP + TITLE_GAP * bool(panels[0].title or panels[0].heading) + HEADING_GAP * _has_both(panels)
@@ -92,13 +111,13 @@ def _frame(figure: Figure, handles: list[Line2D]) -> tuple[Canvas, list[list[Pla
     canvas.legend(
         handles=handles,
         loc="upper left",
-        bbox_to_anchor=((LEFT - 0.07) / width, 1 - 0.04 / height),
+        bbox_to_anchor=((left - 0.07) / width, 1 - 0.04 / height),
         ncols=legend_columns,
     )
 
     def place(row: int, column: int) -> Place:
         bottom = height - top - (row + 1) * PANEL_HEIGHT - sum(row_gaps[:row])
-        return Place(LEFT + column * (panel_width + gap), bottom, panel_width, PANEL_HEIGHT)
+        return Place(left + column * (panel_width + gap), bottom, panel_width, PANEL_HEIGHT)
 
     return canvas, [[place(row, column) for column in range(columns)] for row in range(rows)]
 

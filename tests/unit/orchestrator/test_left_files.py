@@ -67,6 +67,20 @@ def test_a_list_of_too_many_files_is_refused(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / str(number)).touch()
 
-    assert len(files_here([str(tmp_path)], 4)) == 3
+    assert len(files_here([str(tmp_path)], 3)) == 3
     with pytest.raises(OSError, match="more files"):
-        files_here([str(tmp_path)], 3)
+        files_here([str(tmp_path)], 2)
+
+
+def test_directories_that_are_too_deep_are_refused(tmp_path: Path) -> None:
+    place = os.open(tmp_path, os.O_DIRECTORY)
+    for _ in range(2000):
+        os.mkdir("d", dir_fd=place)
+        inner = os.open("d", os.O_DIRECTORY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+
+    with pytest.raises(OSError, match=r"too deep|Too many open files"):
+        files_here([str(tmp_path)])
+    subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)

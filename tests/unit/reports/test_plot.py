@@ -8,6 +8,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import PathPatch
+from matplotlib.text import Text
 
 from owlt.reports.drawing.plot import Place, Plot
 from owlt.reports.drawing.scales import Scale, apply_scale
@@ -52,3 +54,37 @@ def test_the_ticks_are_those_of_axes(scale: Scale, lying: bool) -> None:
     ticks = next(each for each in plot.canvas.artists if isinstance(each, Line2D))
 
     assert list(ticks.get_data()[not lying]) == [value for value in values if scale.low <= value <= scale.high]
+
+
+@pytest.mark.parametrize("lying", [False, True])
+@pytest.mark.parametrize("scale", SCALES[2:])
+def test_the_minor_ticks_are_those_of_axes(scale: Scale, lying: bool) -> None:
+    with matplotlib.rc_context(STYLE):
+        plot, axes = plot_and_axes(scale, lying)
+        plot.draw_scale(is_count=False)
+    _, minor = (each for each in plot.canvas.artists if isinstance(each, Line2D))
+    (of_axes,) = axes.lines
+
+    assert list(minor.get_data()[not lying]) == list(of_axes.get_data()[not lying])
+
+
+@pytest.mark.parametrize(
+    ("least", "written"), [(0.002, ["0.002", "0.005", "0.01", "0.02"]), (2, ["2", "5", "10", "20"])]
+)
+def test_the_numbers_at_ticks_are_written_out(least: float, written: list[str]) -> None:
+    plot = Plot(Figure(), PLACE, (-0.5, 4.5), Scale("log", least, 12 * least))
+    plot.draw_scale(is_count=False)
+
+    assert [each.get_text() for each in plot.canvas.artists if isinstance(each, Text)] == written
+
+
+def test_a_rule_crosses_a_lying_panel_at_its_line() -> None:
+    plot = Plot(Figure(figsize=(4, 3), dpi=100), PLACE, (4.5, -0.5), Scale("linear", 0, 1), lying=True)
+    plot.draw_rules([0])
+    rule = plot.canvas.artists[-1]
+    assert isinstance(rule, PathPatch)
+    ends = rule.get_path().vertices
+
+    (x0, y0), (x1, y1) = rule.get_transform().transform(ends)
+    assert (x0, x1) == pytest.approx((100, 300))
+    assert y0 == y1 == pytest.approx(50 + 150 * 0.9)

@@ -326,3 +326,29 @@ def test_an_axis_has_the_unit_for_its_greatest_value(tmp_path: Path, rate: str, 
     assert label in [each.get_text() for each in texts]
     tick = next(each for each in texts if each.get_ha() == "right" and each.get_text() != "0")
     assert float(tick.get_text()) * per_tick == pytest.approx(tick.get_position()[1])
+
+
+def test_the_label_of_large_values_is_beside_their_numbers(results: Results) -> None:
+    figure = next(each for each in comparisons(results) if each.name.startswith("str-"))
+    rows = [
+        tuple(
+            replace(
+                panel,
+                boxes=tuple(
+                    tuple(replace(box, values=tuple((run, 2e3 * value) for run, value in box.values)) for box in boxes)
+                    for boxes in panel.boxes
+                ),
+            )
+            for panel in row
+        )
+        for row in figure.panels
+    ]
+    canvas = draw(replace(figure, panels=tuple(rows)), results.series)
+    canvas.draw_without_rendering()
+    texts = [each for each in canvas.artists if isinstance(each, Text)]
+    label = next(each for each in texts if each.get_rotation() == 90).get_window_extent()
+    numbers = [each.get_window_extent() for each in texts if each.get_ha() == "right"]
+
+    assert max(len(each.get_text()) for each in texts if each.get_ha() == "right") > len("1 000 00")
+    assert canvas.bbox.x0 <= label.x0
+    assert label.x1 < min(each.x0 for each in numbers)
