@@ -345,12 +345,7 @@ def examine_service(entry: EmulatorEntry) -> Iterator[Requirement]:
     """Everything that a sweep needs of the service, whether it is there or not."""
     try:
         client = service_client(entry)
-        version = client.version()
-        detail = f"{entry.service}, owlt {version['owlt']}, Linux {version['kernel']}"
-        is_older = int(version["api"]) < API
-        detail += f": got version {version['api']} of its methods, expected {API} or later" if is_older else ""
-        fix = "install this version of owlt there: owlt rig provision" if is_older else ""
-        yield requirement_of(entry, "service", not is_older, detail, fix)
+        yield service_requirement(entry, client.version())
         yield requirement_of(entry, "certificate", True, certificate_text(entry.service, entry.service_ca, time.time()))
         yield _token(entry)
         yield lease_requirement(entry, client)
@@ -361,6 +356,15 @@ def examine_service(entry: EmulatorEntry) -> Iterator[Requirement]:
     except (EmulatorError, Missing) as problem:
         fix = "start the service there; owlt_service, owlt_service_ca and owlt_service_token_file must be its own"
         yield requirement_of(entry, "service", False, str(problem), fix)
+
+
+def service_requirement(entry: EmulatorEntry, version: Mapping[str, Any]) -> Requirement:
+    """Whether the service is as new as this owlt, from its `version`: an older one does not have all methods."""
+    detail = f"{entry.service}, owlt {version['owlt']}, Linux {version['kernel']}"
+    if int(version["api"]) >= API:
+        return requirement_of(entry, "service", True, detail)
+    detail += f": got version {version['api']} of its methods, expected {API} or later"
+    return requirement_of(entry, "service", False, detail, "install this version of owlt there: owlt rig provision")
 
 
 def certificate_text(service: str, ca: Path, now_s: float) -> str:

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from owlt.emulator.service.access import API
 from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.checks.doctor import Requirement
 from owlt.orchestrator.checks.lab_doctor import (
@@ -21,6 +22,7 @@ from owlt.orchestrator.checks.lab_doctor import (
     in_use,
     lease_requirement,
     other_session,
+    service_requirement,
     socket_buffers,
 )
 from owlt.orchestrator.commands.output import Printer, print_requirements
@@ -45,6 +47,13 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabRig:
 @pytest.fixture
 def emulator() -> EmulatorClient:
     return memory_client(MemoryEmulator(missing={"netem": "no module"}))
+
+
+@pytest.mark.parametrize(("api", "is_met"), [(API - 1, False), (API, True), (API + 1, True)])
+def test_an_older_service_stops_a_sweep(rig: LabRig, api: int, is_met: bool) -> None:
+    requirement = service_requirement(rig.emulator, {"owlt": "0.1.0", "api": api, "kernel": "6.1"})
+
+    assert (requirement.stops_sweeps, "owlt rig provision" in requirement.fix) == (not is_met, not is_met)
 
 
 def interface(rig: LabRig, **changes: object) -> Interface:
