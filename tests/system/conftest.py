@@ -16,12 +16,20 @@ from tests.conftest import require
 
 PROJECT = Path(__file__).parents[2]
 LONGEST = (
-    "test_why",
     "test_shrinking_runs",
-    "test_proofs_of_defects",
-    "test_suites_of_faults",
-    "test_edges",
     "test_shared_beginnings",
+    "test_suites_of_faults",
+    "test_proofs_of_defects",
+    "test_why",
+    "test_kills",
+    "test_edges",
+    "test_several_machines",
+    "test_chosen_ports",
+    "test_disturbance",
+    "test_reproductions",
+    "test_extension",
+    "test_sources_of_difference",
+    "test_hostile_implementations",
     "test_proofs_of_sound_endpoints",
 )
 """The modules that take minutes, the longest first."""
