@@ -1,10 +1,4 @@
-"""`owlt bisect`: the first of several versions of an implementation that behaves differently, and where its packets
-diverge.
-
-The search assumes that all versions from the first that differs on differ as well. Two versions are compared by what
-their programs send: identification fields of IP and the times of whole runs follow from when a program starts, which
-differs by microseconds between any two programs.
-"""
+"""`owlt bisect`: the first of several versions of an implementation that behaves differently."""
 
 from __future__ import annotations
 
@@ -32,63 +26,6 @@ if TYPE_CHECKING:
 
     from owlt.agents.contract import implementation as contract
     from owlt.orchestrator.planning.plan import Plan
-from bisect import bisect_left
-from collections.abc import Callable
-
-import numpy as np
-from numpy.typing import NDArray
-
-from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.frames.columns import Columns, Rows, by_time, read_columns
-
-SAME_TIME_NS = 1_000_000
-"""Packets of two versions whose times from their first packets differ by no more are sent at the same time."""
-
-
-def first_bad(count: int, is_bad: Callable[[int], bool]) -> int:
-    """The number, from 0, of the first bad one of so many versions, of which the first is good and the last bad."""
-    return bisect_left(range(count - 1), True, lo=1, key=is_bad)
-
-
-def first_divergence(run: Path, other: Path) -> str:
-    """The first packet with payload at the sender's port in which two runs differ, as a phrase with its number among
-    such packets of both directions; "" if there is none: in its direction, in the length or the octets of its payload,
-    or in its time from the first one by more than 1 ms.
-
-    Raises NotACapture, OSError.
-    """
-    captures = [read_columns(each / CAPTURES[0]) for each in (run, other)]
-    rows = [_with_payload(each) for each in captures]
-    count = min(map(len, rows))
-    first, second = ((capture, own[:count]) for capture, own in zip(captures, rows, strict=True))
-    differs = np.zeros(count, np.bool_)
-    for name in ("source_port", "destination_port", "payload_bytes", "payload_hash"):
-        differs |= getattr(first[0], name)[first[1]] != getattr(second[0], name)[second[1]]
-    differs |= np.abs(_times(*first) - _times(*second)) > SAME_TIME_NS
-    numbers = np.flatnonzero(differs)
-    if numbers.size:
-        number = int(numbers[0])
-        return f"packet with payload {number + 1}: {_text(*first, number)} and {_text(*second, number)}"
-    if len(rows[0]) == len(rows[1]):
-        return ""
-    return f"packet with payload {count + 1}: only in one run, of {len(rows[0])} and {len(rows[1])} packets"
-
-
-def _with_payload(capture: Columns) -> Rows:
-    rows = np.flatnonzero(capture.payload_bytes > 0)
-    return by_time(capture, rows)
-
-
-def _times(capture: Columns, rows: Rows) -> NDArray[np.int64]:
-    times: NDArray[np.int64] = capture.time_ns[rows]
-    return times - times[:1]
-
-
-def _text(capture: Columns, rows: Rows, number: int) -> str:
-    row = rows[number]
-    ports = f"{capture.source_port[row]} to {capture.destination_port[row]}"
-    return f"{capture.payload_bytes[row]} B from port {ports} at {_times(capture, rows)[number] / 1e9:.6f} s"
-
 
 BISECTED = Path("results", "bisected")
 
@@ -172,7 +109,7 @@ def bisect(
 
     Exit status: 0 if the first bad version is found, 1 if the first version is bad or the last one is good.
     """
-    from owlt.orchestrator.commands.bisect import first_bad
+    from owlt.orchestrator.checks.bisecting import first_bad
     from owlt.orchestrator.profiles.versions import find_version
 
     printer = Printer(as_json)
@@ -244,8 +181,8 @@ def _plan(version: contract.Implementation, name: str, transfer: OneTransfer) ->
 def _tried(plan: Plan, results: Path, good: Path | None, limit: Limit | None) -> Tried:
     """The judgement on the transfer of a version: by the measure, or by the packets of the first version's run, `good`;
     None: it is the first. Raises OwltError for a run that shows nothing about the version."""
+    from owlt.orchestrator.checks.bisecting import first_divergence
     from owlt.orchestrator.checks.proof import UNDECIDED
-    from owlt.orchestrator.commands.bisect import first_divergence
     from owlt.results.record import Outcome, read_record
     from owlt.results.recorded_runs import run_directory
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from owlt.orchestrator.commands.bisect import Limit, _tried, first_bad, first_divergence
+from owlt.orchestrator.checks.bisecting import first_bad, first_divergence
+from owlt.orchestrator.commands.bisect import Limit, _tried
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
 from owlt.results.plain_files import make_directory
