@@ -258,9 +258,10 @@ class InKernel:
         """Yield the qdisc message of each netem, without a bottleneck to which no frames are redirected."""
         entrance = self._direction.entrance
         device = state.links.get(entrance.ifb_name)
-        incoming = state.filters_of(netlink, entrance.index, INGRESS_FILTERS) if device is not None else ()
-        if device is not None and redirects(incoming, device["index"]):
-            yield from _ours(state, "bottleneck", device["index"])
+        if device is not None:
+            incoming = state.filters_of(netlink, entrance.index, INGRESS_FILTERS)
+            if redirects(incoming, device["index"]):
+                yield from _ours(state, "bottleneck", device["index"])
         yield from _ours(state, "pipe", self._direction.exit.index)
 
 

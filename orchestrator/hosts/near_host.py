@@ -307,7 +307,8 @@ MOST_LISTED = 20_000
 
 
 def files_here(directories: Sequence[str], most: int = MOST_LISTED) -> list[ListedFile]:
-    """The files below directories, as the caller sees them; no link is followed, whatever a program does meanwhile.
+    """The files below directories, as the caller sees them. No symbolic link is followed, not even one that a program
+    puts in place of a directory during the walk.
 
     Raises OSError if a directory cannot be read, or if there are more than `most` files and directories.
     """

@@ -33,7 +33,7 @@ from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.planning.run_channel import fastest_rate_bps
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig, TestHost
 from owlt.orchestrator.run.staging import make_directory
-from owlt.orchestrator.run.state import Ended, RunResult
+from owlt.orchestrator.run.state import Ended, RunResult, Setting
 from owlt.results.record import CaptureCounters, HostCapture, Outcome, ReasonCode, Statistics
 
 CAPTURE_START_S = 10.0
@@ -151,10 +151,11 @@ def stop_host_captures(capturing: list[CapturingHost], rig: Rig, directory: Path
 
 
 AtTheEnd = tuple[ChannelSpec | None, Statistics]
-"""The channel and its counters at one moment; without a channel that has a timeline, which it would hold up."""
+"""The channel and its counters at one moment. None for the channel if it has a timeline: reading a long one would delay
+its steps."""
 
 
-def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool, has_timeline: bool) -> AtTheEnd:
+def drain_channel(run: Run, setting: Setting) -> AtTheEnd:
     """Wait until the last packets have crossed the channel: both captures must see every packet that was sent. Returns
     what the channel is then.
 
@@ -162,22 +163,23 @@ def drain_channel(run: Run, rig: Rig, clock: str, has_groups: bool, has_timeline
     groups of a run that has some: otherwise the captures, or those of the next run, would have packets that the
     counters do not have.
     """
-    if clock != "real":
+    if setting.sweep.clock != "real":
         time.sleep(LATE_PACKETS_S)
-    elif has_groups:
+    elif setting.implementation_of(run).session.multicast_groups:
         time.sleep(LEAVING_S)
     pause_s = max(run.rtt_s / 8, 0.005)
     end = time.monotonic() + run.rtt_s + run.file_time_s + 1
     while True:
-        now = channel_now(rig, has_timeline)
+        now = channel_now(run, setting)
         if not _packets_on_their_way(now[1]) or time.monotonic() >= end:
             return now
         time.sleep(pause_s)
 
 
-def channel_now(rig: Rig, has_timeline: bool) -> AtTheEnd:
+def channel_now(run: Run, setting: Setting) -> AtTheEnd:
     """What the channel is now."""
-    return (None, rig.channel.statistics()) if has_timeline else rig.channel.snapshot()
+    emulator = setting.rig.channel
+    return emulator.snapshot() if setting.channel_of(run).timeline is None else (None, emulator.statistics())
 
 
 def _packets_on_their_way(counted: Statistics) -> int:

@@ -272,10 +272,7 @@ def _stop(in_progress: _RunInProgress, staged: Staged, instruments: _Instruments
         stop_programs(in_progress.sides)
         if now_open:
             _note_what_is_left(in_progress, staged, instruments.sockets, now_open)
-        has_groups = bool(setting.implementation_of(run).session.multicast_groups)
-        has_timeline = setting.channel_of(run).timeline is not None
-        drained = drain_channel(run, rig, setting.sweep.clock, has_groups, has_timeline)
-        _stop_instruments(in_progress, instruments, drained)
+        _stop_instruments(in_progress, instruments, drain_channel(run, setting))
 
     doubts, _ = rig.at_once(
         rig.conditions.doubts if rig.conditions is not None else clock.doubts, programs_and_instruments
@@ -333,8 +330,7 @@ def _stop_instruments(in_progress: _RunInProgress, instruments: _Instruments, dr
             result.host_refusals = increases(instruments.refused, read_refusals(rig))
 
     def channel_and_captures() -> None:
-        has_timeline = setting.channel_of(run).timeline is not None
-        at_the_end = drained if setting.sweep.clock == "exact" else channel_now(rig, has_timeline)
+        at_the_end = drained if setting.sweep.clock == "exact" else channel_now(run, setting)
         close_channel(run, setting, instruments.before, at_the_end, result)
         stop_captures(instruments.captures, result)
         stop_host_captures(instruments.at_hosts, rig, directory, result)

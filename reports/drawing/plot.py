@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.markers import TICKDOWN, TICKLEFT, MarkerStyle
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.text import Text
@@ -26,18 +24,13 @@ from matplotlib.transforms import (
     blended_transform_factory,
 )
 
-from owlt.reports.drawing.scales import Scale, minor_ticks_of, ticks_on, transform_of
-from owlt.reports.looks import INK, MUTED, RULE
+from owlt.reports.drawing.output import POINTS
+from owlt.reports.drawing.scales import MINOR_TICK, Scale, minor_ticks_of, ticks_as_line, ticks_on, transform_of
+from owlt.reports.looks import MUTED, RULE, STYLE
 from owlt.reports.units import tick_text
 
-POINTS = 72
-"""Points per inch."""
 TICK, PAD, ABOVE, LINE_WIDTH = 3.5, 7.0, 6.0, 0.6
 """Points: the length of a tick, the distance of its text from the frame, that of a title, and the width of lines."""
-
-
-LETTER_POINTS = 8
-"""The size of the type of ticks: `font.size` of the style of pages."""
 FRAME = "_frame"
 """The label of the lines at the left and below a panel."""
 
@@ -90,8 +83,9 @@ class Plot:
         in units of `per_tick`."""
         ticks = ticks_on(self.scale, is_count, self._room)
         self._draw_lines([(self._across(tick, 0), self._across(tick, 1)) for tick in ticks], self._on_scale, RULE, 0.5)
-        self._draw_ticks(ticks, TICK)
-        self._draw_ticks(minor_ticks_of(self.scale, self._room), 2)
+        for values, length_points in ((ticks, TICK), (minor_ticks_of(self.scale, self._room), MINOR_TICK)):
+            if values:
+                self.canvas.add_artist(ticks_as_line(values, length_points, self._lying, self._on_scale))
         for tick in ticks if with_texts else ():
             at, text = self._across(tick, 0), tick_text(tick / per_tick)
             if self._lying:
@@ -133,7 +127,7 @@ class Plot:
     def _room(self) -> int:
         """The number of ticks that the scale has room for: as matplotlib's, two letters high or three wide."""
         length, letters = (self.place.width, 3) if self._lying else (self.place.height, 2)
-        return int(length * POINTS / (letters * LETTER_POINTS))
+        return int(length * POINTS / (letters * STYLE["font.size"]))
 
     def _across(self, value: float, part: float) -> tuple[float, float]:
         """A point at a value of the scale, in a part of the panel across it."""
@@ -153,14 +147,3 @@ class Plot:
         path = Path([end for line in lines for end in line], [Path.MOVETO, Path.LINETO] * len(lines))
         looks: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "linewidth": LINE_WIDTH, "zorder": zorder}
         self.canvas.add_artist(PathPatch(path, transform=transform, capstyle="projecting", label=label, **looks))
-
-    def _draw_ticks(self, values: Sequence[float], length_points: float) -> None:
-        """Draw ticks as the markers of one line."""
-        if not values:
-            return
-        points = [self._across(value, 0) for value in values]
-        looks: dict[str, Any] = {"linestyle": "", "color": INK, "markeredgewidth": LINE_WIDTH, "zorder": 2.01}
-        marker = MarkerStyle(TICKDOWN if self._lying else TICKLEFT)
-        ticks = Line2D(*zip(*points, strict=True), marker=marker, markersize=length_points, **looks)
-        ticks.set_transform(self._on_scale)
-        self.canvas.add_artist(ticks)

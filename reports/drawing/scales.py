@@ -29,6 +29,8 @@ from owlt.reports.units import tick_text
 Kind = Literal["linear", "log", "log above 1"]
 
 DECADE = 10.0
+MINOR_TICK = 2
+"""Points: the length of a minor tick."""
 ROOM = 0.12
 """The part of the axis that stays free above and below the values."""
 
@@ -123,7 +125,8 @@ def apply_scale(axes: Axes, scale: Scale, is_count: bool, lying: bool = False, p
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value / per_tick)))
     set_ends(scale.low, scale.high)
     if minor := minor_ticks_of(scale, axis.get_tick_space()):
-        _draw_minor_ticks(axes, minor, lying)
+        transform = axes.get_xaxis_transform() if lying else axes.get_yaxis_transform()
+        axes.add_artist(ticks_as_line(minor, MINOR_TICK, lying, transform))
 
 
 def transform_of(kind: Kind) -> Transform:
@@ -194,18 +197,17 @@ _TRANSFORMED: dict[Kind, Callable[[float], float]] = {
 }
 
 
-def _draw_minor_ticks(axes: Axes, values: list[float], lying: bool) -> None:
-    """All of them as one line without a line: matplotlib's own ticks take half of the time of a figure."""
+def ticks_as_line(values: Sequence[float], length_points: float, lying: bool, transform: Transform) -> Line2D:
+    """Ticks as the markers of one line without a line: matplotlib's own ticks take half of the time of a figure.
+    `transform` is from values on the scale, and parts of the panel across it."""
     zeros = [0.0] * len(values)
-    axes.add_artist(
-        Line2D(
-            *((values, zeros) if lying else (zeros, values)),
-            linestyle="",
-            marker=MarkerStyle(TICKDOWN if lying else TICKLEFT),
-            markersize=2,
-            markeredgewidth=0.6,
-            color=INK,
-            transform=axes.get_xaxis_transform() if lying else axes.get_yaxis_transform(),
-            clip_on=False,
-        )
+    return Line2D(
+        *((values, zeros) if lying else (zeros, values)),
+        linestyle="",
+        marker=MarkerStyle(TICKDOWN if lying else TICKLEFT),
+        markersize=length_points,
+        markeredgewidth=0.6,
+        color=INK,
+        transform=transform,
+        clip_on=False,
     )

@@ -27,8 +27,8 @@ from owlt.reports.drawing.boxes import (
     theory_handles,
 )
 from owlt.reports.drawing.lines import draw_lines
-from owlt.reports.drawing.output import write_figure
-from owlt.reports.drawing.plot import POINTS, Place, Plot
+from owlt.reports.drawing.output import POINTS, write_figure
+from owlt.reports.drawing.plot import Place, Plot
 from owlt.reports.drawing.scales import Scale, scales_of, shown_metrics, ticks_on
 from owlt.reports.looks import MUTED, STYLE, Looks
 from owlt.reports.units import tick_text
@@ -57,11 +57,11 @@ def draw(figure: Figure, series: dict[str, int], bounds: Bounds = MappingProxyTy
         scales = scales_of(figure, bounds)
         more = LETTER * max(0, _longest_tick(figure, scales, shown) - USUAL_TICK)
         canvas, grid = _frame(figure, handles, more)
-        each = iter(scales)
+        in_order = iter(scales)
         for places, panels in zip(grid, figure.panels, strict=True):
             plots: list[Plot] = []
             for place, panel in zip(places, panels, strict=True):
-                plot = Plot(canvas, place, (-0.5, len(panel.categories) - 0.5), next(each))
+                plot = Plot(canvas, place, (-0.5, len(panel.categories) - 0.5), next(in_order))
                 per_tick = shown[panel.metric.slug].per_unit / panel.metric.per_unit
                 plot.draw_scale(panel.metric.kind == "count", per_tick, figure.share != "row" or not plots)
                 _draw_panel(plot, panel, series, bounds)

@@ -23,6 +23,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from pydantic import ValidationError
 
 from owlt.inputs.mistake import Mistake, Place
+from owlt.inputs.validation import first_error
 from owlt.reports.reproduction.claims import NAME, Reproduction, load_claims
 from owlt.reports.reproduction.database import ALL_RUNS, CAPTURES, TABLES, database_of_files, write_files
 from owlt.reports.reproduction.evidence import Evidence, Facts
@@ -153,7 +154,7 @@ def _facts(path: Path, content: bytes) -> Facts:
     try:
         return Facts.model_validate_json(content)
     except ValidationError as problem:
-        raise _unusable(path, f"{FACTS}: {problem.errors()[0]['msg']}") from problem
+        raise _unusable(path, f"{FACTS}: {first_error(problem)[1]}") from problem
 
 
 def _read(path: Path, name: str) -> dict[str, bytes]:
