@@ -15,6 +15,7 @@ from spacepackets.cfdp import (
 )
 from spacepackets.cfdp.conf import PduConfig
 from spacepackets.cfdp.pdu import AckPdu, DirectiveType, EofPdu, FileDataPdu, FinishedPdu, NakPdu, TransactionStatus
+from spacepackets.cfdp.pdu.file_data import FileDataParams
 from spacepackets.cfdp.pdu.header import UnsupportedCfdpVersionError
 from spacepackets.cfdp.tlv import TlvTypeMissmatchError
 from spacepackets.exceptions import BytesTooShortError
@@ -25,7 +26,7 @@ Lengths = tuple[int, int]
 """Octets of an entity id and of a sequence number in the header of a PDU: 1 to 8 (CCSDS 727.0-B-5, section 5.1)."""
 _ENGINE_LENGTHS = (1, 2, 4, 8)
 """Lengths that spacepackets reads."""
-_FIXED_BYTES, _CRC_BYTES, _HAS_CRC = 4, 2, 0x02
+_FIXED_BYTES, _OFFSET_BYTES, _CRC_BYTES, _HAS_CRC = 4, 4, 2, 0x02
 
 _DAMAGED = (
     ValueError,
@@ -66,6 +67,51 @@ def read_pdu(
     return pdu if ours and has_its_length and plain and conf.direction == towards else None
 
 
+class PduReader:
+    """Reads the PDUs towards a receiver, as `read_pdu`. File data whose header is that of the last, but for its length,
+    are not decoded by spacepackets again: that would take longer than all else that a receiver does with them."""
+
+    def __init__(self, with_crc: bool, entities: tuple[int, int]) -> None:
+        self._with_crc = with_crc
+        self._entities = entities
+        self._header = b""
+        self._conf: PduConfig | None = None
+
+    def read(self, datagram: bytes, transaction: int | None) -> GenericPduPacket | None:
+        """The PDU in a datagram; None if `read_pdu` returns None. `transaction` is the number of the last PDU read, if
+        there is one."""
+        data = self._next_data(datagram)
+        if data is not None:
+            return data
+        pdu = read_pdu(
+            datagram,
+            towards=Direction.TOWARDS_RECEIVER,
+            with_crc=self._with_crc,
+            entities=self._entities,
+            transaction=transaction,
+        )
+        if isinstance(pdu, FileDataPdu) and not pdu.has_segment_metadata and pdu.crc_flag == CrcFlag.NO_CRC:
+            self._header = datagram[: data_place(lengths_of(datagram))]
+            self._conf = pdu.pdu_header.pdu_conf
+        return pdu
+
+    def _next_data(self, datagram: bytes) -> FileDataPdu | None:
+        known, data_at = self._header, len(self._header)
+        if self._conf is None or datagram[:1] != known[:1] or datagram[3:data_at] != known[3:]:
+            return None
+        begin = data_at + _OFFSET_BYTES
+        offset, content = int.from_bytes(datagram[data_at:begin]), datagram[begin:]
+        has_its_length = data_at + int.from_bytes(datagram[1:3]) == len(datagram)
+        if not content or not has_its_length or offset + len(content) > LARGEST_FILE_BYTES:
+            return None
+        return FileDataPdu(self._conf, FileDataParams(content, offset))
+
+
+def data_place(lengths: Lengths) -> int:
+    """Where the data field of a PDU begins, after the header, whose ids and sequence number have these lengths."""
+    return _FIXED_BYTES + 2 * lengths[0] + lengths[1]
+
+
 def lengths_of(datagram: bytes) -> Lengths:
     """The lengths of the ids and of the sequence number in the header of a PDU. Raises IndexError if there is none."""
     return (datagram[3] >> 4 & 7) + 1, (datagram[3] & 7) + 1
@@ -87,7 +133,7 @@ def with_lengths(pdu: bytes, lengths: Lengths) -> bytes:
     if lengths_of(pdu) == lengths:
         return pdu
     (entity_bytes, sequence_bytes), sizes = lengths, lengths_of(pdu)
-    data_at = _FIXED_BYTES + 2 * sizes[0] + sizes[1]
+    data_at = data_place(sizes)
     if data_at + int.from_bytes(pdu[1:3]) != len(pdu) or (pdu[0] & _HAS_CRC and crc_hqx(pdu, 0xFFFF)):
         raise ValueError("a PDU of another length, or with a wrong CRC")
     sequence_at, destination_at = _FIXED_BYTES + sizes[0], data_at - sizes[0]

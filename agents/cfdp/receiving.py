@@ -24,18 +24,18 @@ from cfdppy import CfdpState
 from cfdppy.exceptions import InvalidPduForDestHandler
 from cfdppy.handler import DestTransactionStep as Step
 from cfdppy.user import TransactionFinishedParams
-from spacepackets.cfdp import ChecksumType, ConditionCode, DeliveryCode, Direction, FileStatus, GenericPduPacket
+from spacepackets.cfdp import ChecksumType, ConditionCode, DeliveryCode, FileStatus, GenericPduPacket
 from spacepackets.cfdp.pdu import AckPdu, EofPdu, FileDataPdu, MetadataPdu
 from spacepackets.countdown import Countdown
 
 from owlt.agents.cfdp.entity import Outbox, PduTally, ReceivedFile, destination_entity
 from owlt.agents.cfdp.pdus import (
+    PduReader,
     acknowledge_eof,
     eof_condition,
     kind_of,
     lengths_of,
     offset_of,
-    read_pdu,
     request_metadata,
     transaction_of,
 )
@@ -72,6 +72,7 @@ class Receiving:
         self._file = IncomingFile(output)
         self._store = ReceivedFile(self._file)
         self._engine = destination_entity(settings, self._store, self._on_finished)
+        self._pdus = PduReader(settings.with_crc, settings.entities)
         self._transaction: int | None = None  # that of the first PDU
         self._early: list[GenericPduPacket] = []
         self._metadata_due_s = math.inf
@@ -100,13 +101,7 @@ class Receiving:
         return datagram
 
     def hear(self, datagram: bytes, now_s: float) -> None:
-        pdu = read_pdu(
-            datagram,
-            towards=Direction.TOWARDS_RECEIVER,
-            with_crc=self._settings.with_crc,
-            entities=self._settings.entities,
-            transaction=self._transaction,
-        )
+        pdu = self._pdus.read(datagram, self._transaction)
         if not isinstance(pdu, MetadataPdu | FileDataPdu | EofPdu | AckPdu):
             self._tally.count("unreadable")
             return

@@ -13,6 +13,7 @@ from spacepackets.util import ByteFieldU8, ByteFieldU16, ByteFieldU32, UnsignedB
 from owlt.agents.cfdp.entity import Outbox, PduTally
 from owlt.agents.cfdp.pdus import (
     Lengths,
+    PduReader,
     kind_of,
     lengths_of,
     offset_of,
@@ -163,3 +164,36 @@ def test_any_datagram_is_a_pdu_or_nothing(datagram: bytes, patches: list[tuple[i
     for towards in Direction:
         read_pdu(bytes(altered[:length]), towards=towards, with_crc=False, entities=ENTITIES, transaction=None)
         read_pdu(bytes(altered), towards=towards, with_crc=False, entities=ENTITIES, transaction=None)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.sampled_from([*PDUS, data(header(crc=CrcFlag.WITH_CRC))]),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 255)), max_size=2),
+    st.integers(-3, 3),
+)
+def test_after_file_data_a_reader_reads_any_datagram_as_it_is_read_alone(
+    datagram: bytes, patches: list[tuple[int, int]], longer: int
+) -> None:
+    altered = bytearray(datagram + b"xyz"[: max(0, longer)])[: len(datagram) + longer]
+    for place, value in patches:
+        if place < len(altered):
+            altered[place] = value
+    reader = PduReader(with_crc=False, entities=ENTITIES)
+    assert reader.read(data(header()), None) is not None
+
+    for _ in range(2):
+        assert reader.read(bytes(altered), 0) == read(bytes(altered))
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (2, 2), (3, 5), (8, 8)])
+def test_a_reader_reads_the_file_data_that_follow_others(lengths: Lengths) -> None:
+    reader = PduReader(with_crc=False, entities=ENTITIES)
+    for offset, content in ((0, b"abc"), (3, b"defg"), (2**32 - 2, b"h")):
+        octets = offset.to_bytes(4) + content
+        datagram = cfdp_pdu(octets, is_data=True, entity_bytes=lengths[0], sequence_bytes=lengths[1])
+        found = reader.read(datagram, 7)
+
+        assert isinstance(found, FileDataPdu)
+        assert (found.offset, found.file_data, found) == (offset, content, read(datagram, transaction=7))
+    assert reader.read(cfdp_pdu(b"\xff\xff\xff\xffab", is_data=True), 7) is None
