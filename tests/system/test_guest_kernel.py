@@ -20,6 +20,8 @@ from tests.system.conftest import PROJECT, Guest
 SCRIPT = PROJECT / "tests/system/guest_scripts/kernel_parts.py"
 CLOCK_SCRIPT = PROJECT / "tests/system/guest_scripts/lent_clock.py"
 READING_NS = 256
+LATER_NS = 1_000_000
+"""More than a program needs to read a clock after it has set it."""
 TCP = (
     "bbr bic cdg cubic dctcp highspeed htcp hybla illinois lp nv reno scalable vegas veno westwood yeah".split()  # noqa: SIM905
 )
@@ -67,22 +69,29 @@ def clocks(tmp_path_factory: pytest.TempPathFactory, guest_kernel: Kernel) -> di
     return dict(json.loads(done.stdout))
 
 
-def test_a_program_reads_the_monotonic_clock_without_entering_the_kernel(clocks: dict[str, Any]) -> None:
-    assert clocks["monotonic"]
+@pytest.mark.parametrize("clock", ["monotonic", "realtime", "gettimeofday"])
+def test_a_program_reads_the_clock_without_entering_the_kernel(clocks: dict[str, Any], clock: str) -> None:
+    assert clocks["without_kernel"][clock]
 
 
-def test_a_program_that_may_not_enter_the_kernel_cannot_read_the_time_of_day(clocks: dict[str, Any]) -> None:
+def test_a_program_that_may_not_enter_the_kernel_cannot_read_another_clock(clocks: dict[str, Any]) -> None:
     """The control of the test above."""
-    assert not clocks["realtime"]
+    assert not clocks["without_kernel"]["boottime"]
 
 
 def test_every_reading_of_the_exact_clock_takes_the_same_time(clocks: dict[str, Any]) -> None:
     assert clocks["steps_ns"] == [READING_NS]
 
 
-def test_readings_by_the_program_and_by_the_kernel_are_of_one_clock(clocks: dict[str, Any]) -> None:
+@pytest.mark.parametrize("clock", ["monotonic", "realtime"])
+def test_readings_by_the_program_and_by_the_kernel_are_of_one_clock(clocks: dict[str, Any], clock: str) -> None:
     """What a program reads by itself is charged before the kernel reads, so time goes on from one to the other."""
-    assert set(clocks["alternating_steps_ns"]) <= {READING_NS, 2 * READING_NS, 3 * READING_NS}
+    assert set(clocks["alternating_steps_ns"][clock]) <= {READING_NS, 2 * READING_NS, 3 * READING_NS}
+
+
+def test_a_clock_that_was_set_is_read_as_set_in_the_zone_of_the_kernel(clocks: dict[str, Any]) -> None:
+    assert all(0 <= after_ns < LATER_NS for after_ns in clocks["after_set_ns"])
+    assert clocks["zone"] == [0, 0]
 
 
 KILLS = 12

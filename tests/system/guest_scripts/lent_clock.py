@@ -10,29 +10,38 @@ import json
 import os
 import struct
 import time
+from collections.abc import Callable
 from itertools import pairwise
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_SECCOMP, SECCOMP_MODE_STRICT = 22, 1
 SYS_CLOCK_GETTIME = 228
 READINGS = 20
+SET_TO_NS = 2_000_000_000 * 10**9
 
 
-def by_the_kernel() -> int:
-    """The monotonic clock, by a system call, in ns."""
+def by_the_kernel(clock: int) -> int:
+    """A clock, by a system call, in ns."""
     shown = ctypes.create_string_buffer(16)
-    LIBC.syscall(SYS_CLOCK_GETTIME, time.CLOCK_MONOTONIC, shown)
+    LIBC.syscall(SYS_CLOCK_GETTIME, clock, shown)
     seconds, ns = struct.unpack("qq", shown.raw)
     return int(seconds * 10**9 + ns)
 
 
-def is_read_without_the_kernel(clock: int) -> bool:
-    """Whether a program that may make no system call reads this clock."""
+def time_of_day() -> tuple[int, int, int]:
+    """gettimeofday(2), with its time zone: us since 1970, minutes west of Greenwich, kind of summer time."""
+    LIBC.gettimeofday(TIMEVAL, TIMEZONE)
+    seconds, us = struct.unpack("qq", TIMEVAL.raw)
+    return (seconds * 10**6 + us, *struct.unpack("ii", TIMEZONE.raw))
+
+
+def is_read_without_the_kernel(read: Callable[[], object]) -> bool:
+    """Whether a program that may make no system call can read a clock like this."""
     receiving, sending = os.pipe()
     if not os.fork():
         LIBC.prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0)
         for _ in range(READINGS):
-            time.clock_gettime_ns(clock)
+            read()
         os.write(sending, b"read")
         os.abort()
     os.close(sending)
@@ -40,15 +49,30 @@ def is_read_without_the_kernel(clock: int) -> bool:
     return os.read(receiving, 4) == b"read"
 
 
+def alternating_steps_ns(clock: int) -> list[int]:
+    """By how much the clock goes on from readings without the kernel to readings by it, and back."""
+    readings = [read(clock) for _ in range(1000) for read in (time.clock_gettime_ns, by_the_kernel)]
+    return sorted({after - before for before, after in pairwise(readings)})
+
+
+TIMEVAL, TIMEZONE = ctypes.create_string_buffer(16), ctypes.create_string_buffer(b"\xff" * 8, 8)
+CLOCKS = {"monotonic": time.CLOCK_MONOTONIC, "realtime": time.CLOCK_REALTIME, "boottime": time.CLOCK_BOOTTIME}
 lent = [time.monotonic_ns() for _ in range(1000)]
-alternating = [read() for _ in range(1000) for read in (time.monotonic_ns, by_the_kernel)]
+without_kernel = {
+    name: is_read_without_the_kernel(lambda clock=clock: time.clock_gettime_ns(clock)) for name, clock in CLOCKS.items()
+}
+without_kernel["gettimeofday"] = is_read_without_the_kernel(time_of_day)
+steps_ns = {name: alternating_steps_ns(clock) for name, clock in CLOCKS.items()}
+time.clock_settime_ns(time.CLOCK_REALTIME, SET_TO_NS)
+now_us, *zone = time_of_day()
 print(
     json.dumps(
         {
             "steps_ns": sorted({after - before for before, after in pairwise(lent)}),
-            "alternating_steps_ns": sorted({b - a for a, b in pairwise(alternating)}),
-            "monotonic": is_read_without_the_kernel(time.CLOCK_MONOTONIC),
-            "realtime": is_read_without_the_kernel(time.CLOCK_REALTIME),
+            "alternating_steps_ns": steps_ns,
+            "without_kernel": without_kernel,
+            "after_set_ns": [1000 * now_us - SET_TO_NS, time.time_ns() - SET_TO_NS],
+            "zone": zone,
         }
     )
 )
