@@ -7,6 +7,7 @@ names are added to it before they are needed.
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -17,21 +18,25 @@ SYSTEM = (
     *("/var/lib/dpkg", "/var/lib/rpm", "/var/lib/pacman"),
 )
 """Directories of the machine that every implementation sees, read-only."""
+OTHERS = ("/opt", "/usr/local")
+"""Those that a user may have put results into: they stay hidden, because their plans have the seeds of the files."""
 _NOT_OF_THE_MACHINE = ("/proc", "/sys", "/dev", "/run/owlt", "/tmp", "/var/tmp")
 """Directories of which a host has its own."""
 _PATH = re.compile(r"(?<![\w.}/-])/[\w.+@%~-]+(?:/[\w.+@%~-]+)*")
 MACHINE = "/dev/kept/machine"
 """The mount point of the machine's root on a host; programs do not see it."""
 
-VIEW = """view() {  # $1 at $2, read-only; not with the inodes of $1 if it is a directory and the kernel has overlays
-  [ -e "$2" ] || if [ -d "$1" ]; then mkdir -p "$2"; else mkdir -p "${2%/*}"; : >"$2"; fi
+_PLANS = ("-maxdepth", "6", "-name", "plan.json")
+"""The plans of results directories, as find(1) finds them."""
+VIEW = f"""view() {{  # $1 at $2, read-only; not with the inodes of $1 if it is a directory and the kernel has overlays
+  [ -e "$2" ] || if [ -d "$1" ]; then mkdir -p "$2"; else mkdir -p "${{2%/*}}"; : >"$2"; fi
   [ -d "$1" ] && mount -t overlay -o "ro,lowerdir=$1:$empty" owlt-view "$2" 2>/dev/null || mount --bind -o ro "$1" "$2"
-}
-hide_results() {  # below $1: their plans have the seeds of the files
-  find "$1" -maxdepth 6 -name plan.json 2>/dev/null | while IFS= read -r plan; do
-    mount -t tmpfs -o ro,size=4k owlt-hidden "${plan%/*}"
+}}
+hide_results() {{  # below $1
+  find "$1" {" ".join(_PLANS)} 2>/dev/null | while IFS= read -r plan; do
+    mount -t tmpfs -o ro,size=4k owlt-hidden "${{plan%/*}}"
   done
-}"""
+}}"""
 SHOW = f"""empty=/dev/kept/empty machine={MACHINE} root=/dev/kept/root
 {VIEW}
 is_broad() {{  # a home directory, or one at the top of the machine: more is in it than a program
@@ -89,6 +94,12 @@ def show_files(host: Host, texts: Iterable[str], visible: Iterable[str]) -> None
     paths = [path for path in named_paths(texts) if not is_below(path, (*SYSTEM, *_NOT_OF_THE_MACHINE, *visible))]
     if paths:
         host.check(["sh", "-c", _SHOW_ALL, "sh", *paths])
+
+
+def results_directories() -> list[str]:
+    """The results directories of this machine below `OTHERS`, sorted."""
+    done = subprocess.run(["find", *OTHERS, *_PLANS, "-printf", "%h\\0"], capture_output=True, text=True, check=False)
+    return sorted(filter(None, done.stdout.split("\0")))
 
 
 def named_paths(texts: Iterable[str]) -> list[str]:

@@ -16,61 +16,81 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from owlt.orchestrator.hosts.confinement import ALONE, FIRST, KEPT, LAST, WITHOUT_A_RUN_BYTES
-from owlt.orchestrator.hosts.visible_files import SYSTEM, VIEW, is_below
+from owlt.orchestrator.hosts.visible_files import OTHERS, SYSTEM, VIEW, is_below
 
 BASE = "/run/owlt"
 """The directory on a host that contains its own directory, named by its role, independent of its place on the
 machine."""
-_SCRIPT = f"""set -e
+_TABLE = "dev/mounts/view"
+"""A file like fstab(5), relative to the root of the host: what one mount(8) mounts, instead of a process for each."""
+_ROOT = f"""set -e
 umask 022
 mount --make-rprivate /
 mounted=$(findmnt -nlo TARGET)
+cd /dev  # that of the machine: the root of the host is mounted over it
 mount -t tmpfs -o mode=755,size=1m owlt-root /dev
+mknod -m 666 /dev/null c 1 3
+mkdir -p /dev/dev /dev/proc /dev/sys /dev/run/sshd /dev/run/lock /dev/tmp /dev/root /dev/home
+mkdir -p /dev/var/tmp /dev/var/log /dev/var/lib /dev/var/cache /dev/var/empty/sshd
+ln -s /run /run/lock /dev/var
+mount -t tmpfs -o nosuid,mode=755,size=1m owlt-dev /dev/dev
+cp -R null zero full random urandom tty fd stdin stdout stderr /dev/dev
+cd /dev/dev
+chmod 666 null zero full random urandom tty
+mkdir pts shm net kept kept/empty kept/machine kept/root mounts
+mknod -m 666 net/tun c 10 200
+ln -s pts/ptmx ptmx
+: >kept/nothing
 cd /dev
-mknod -m 666 null c 1 3
-mkdir -p dev proc sys run/sshd run/lock tmp var/tmp var/log var/lib var/cache var/empty/sshd root home
-ln -s /run var/run
-ln -s /run/lock var/lock
-mount --rbind /proc proc
-mount --rbind /sys sys
-mount -t tmpfs -o nosuid,mode=755,size=1m owlt-dev dev
-for node in null:3 zero:5 full:7 random:8 urandom:9; do mknod -m 666 dev/${{node%:*}} c 1 ${{node#*:}}; done
-mknod -m 666 dev/tty c 5 0
-mkdir dev/pts dev/shm dev/net dev/kept dev/kept/empty dev/kept/machine dev/kept/root dev/mounts
-mknod -m 666 dev/net/tun c 10 200
-mount -t devpts -o newinstance,ptmxmode=666,mode=620,nosuid,noexec owlt-pts dev/pts
-ln -s pts/ptmx dev/ptmx
-ln -s /proc/self/fd dev/fd
-ln -s fd/0 dev/stdin
-ln -s fd/1 dev/stdout
-ln -s fd/2 dev/stderr
-: >dev/kept/nothing
 empty=/dev/dev/kept/empty
 {VIEW}
-see() {{
-  place=$1
-  [ -e "$place" ] && [ ! -e "/dev$place" ] || return 0
-  view "$place" "/dev$place"
-  printf '%s\\n' "$mounted" | while IFS= read -r inner; do
-    case $inner in "$place"/*) [ ! -e "/dev$inner" ] || view "$inner" "/dev$inner" ;; esac
-  done
+later() {{ printf '%s 0 0\\n' "$1" >>{_TABLE}; }}
+mount_all() {{  # a directory that cannot be part of an overlay is mounted itself
+  if ! mount --all --fstab {_TABLE} 2>/dev/null; then
+    while read -r _ target kind _; do
+      target=$(printf '%b' "$target")
+      if mountpoint -q "$target"; then :
+      elif [ "$kind" = overlay ]; then
+        mkdir -p "$target"
+        mount --bind -o ro "${{target#/dev}}" "$target"
+      else mount --fstab {_TABLE} "$target"
+      fi
+    done <{_TABLE}
+  fi
+  : >{_TABLE}
 }}
-keep() {{ mkdir "dev/kept/$1"; mount --rbind "$2" "dev/kept/$1"; }}
-show() {{ mkdir -p "/dev$2"; mount --rbind "$1" "/dev$2"; }}
+see() {{  # $1, which is written $2 in a table
+  [ -e "$1" ] && [ ! -e "/dev$1" ] || return 0
+  if [ -d "$1" ]; then later "owlt-view /dev$2 overlay ro,lowerdir=$2:$empty,X-mount.mkdir"
+  else view "$1" "/dev$1"
+  fi
+}}
+later '/proc /dev/proc none rbind'
+later '/sys /dev/sys none rbind'
+later 'owlt-pts /dev/dev/pts devpts newinstance,ptmxmode=666,mode=620,nosuid,noexec'
+links=
 for place in {" ".join(SYSTEM)}; do
-  if [ -L $place ]; then ln -s "$(readlink $place)" "/dev$place"; elif [ -d $place ]; then see $place; fi
+  if [ ! -L $place ]; then see $place $place
+  else
+    case $place in
+      /*/*) ln -s "$(readlink $place)" /dev$place ;;
+      *) links="$links $place" ;;
+    esac
+  fi
 done
-for place in opt usr/local; do hide_results $place; done  # where owlt may be, too
-# what a user of the machine may not read: passwords, keys
-hide_secrets() {{
+[ -z "$links" ] || cp -RP $links /dev
+mount_all
+"""
+_HIDE_SECRETS = """# what a user of the machine may not read: passwords, keys
+hide_secrets() {
   find /etc ! -type l ! -perm -4 -prune -printf '%y%p\\n' 2>dev/null | sed 's/\\\\/\\\\134/g
   s/ /\\\\040/g
   s/\\t/\\\\011/g
   s|$| none bind,ro 0 0|
   s|^d|/dev/dev/kept/empty /dev|
-  s|^[a-z]|/dev/dev/kept/nothing /dev|' >dev/secrets
-  mount --all --fstab dev/secrets
-}}
+  s|^[a-z]|/dev/dev/kept/nothing /dev|' >dev/mounts/secrets
+  mount --all --fstab dev/mounts/secrets
+}
 hide_secrets || hide_secrets  # a file may have gone meanwhile
 """
 
@@ -83,11 +103,11 @@ done | cat {FIRST} - {LAST} >{ALONE}
 """
 _ENTER = """pivot_root . dev/kept/machine
 cd /
-rm null
-mount --bind / /dev/kept/root
+later '/ /dev/kept/root none bind'
 """
-_LOGS = """mount -t tmpfs -o size=1m owlt-log /var/log
-touch /var/log/lastlog /var/log/wtmp
+_LOGS = "owlt-log /var/log tmpfs size=1m"
+_LOG_FILES = """: >/var/log/lastlog
+: >/var/log/wtmp
 """
 _READ_ONLY = """findmnt -nlo TARGET -O rw | while IFS= read -r place; do
   case $place in /proc|/proc/*|/dev/kept/*|/dev/pts|/etc/*|/var/log|"$base"|"$base"/*) continue ;; esac
@@ -97,6 +117,8 @@ done 2>/dev/null
 """
 OF_PROGRAM = ("/tmp", "/var/tmp")
 """A confined program has its own."""
+ACCOUNTS = ("passwd", "shadow")
+"""Files of /etc that a host has of its own."""
 
 
 def base_of(role: str) -> str:
@@ -104,23 +126,34 @@ def base_of(role: str) -> str:
     return f"{BASE}/{role}"
 
 
-def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str], names: Mapping[str, str]) -> str:
+def enclosure(
+    directory: Path,
+    role: str,
+    login: Path,
+    needed: Sequence[str],
+    names: Mapping[str, str],
+    results: Sequence[str] | None = None,
+) -> str:
     """Shell lines for a mount namespace that is new: they make it what the host of this role sees.
 
     `directory` holds the files of the rig. The host sees its own and `login`, with the accounts;
     implementations do not see `login`. `needed` are the paths that must be visible: Python, this project, third-party
     implementations. `names` are the test addresses by role: the host's own name (uname(1)) has that of its role, so
-    that a program can look up the host that it runs on.
+    that a program can look up the host that it runs on. `results` are the results directories below `OTHERS`, to be
+    hidden; None: the lines look for them.
     """
     of_program = [path for path in needed if is_below(path, OF_PROGRAM)]
-    lines = [f"see {shlex.quote(path)}" for path in needed]
-    lines += [f"keep {number} {shlex.quote(f'/dev{path}')}" for number, path in enumerate(of_program)]
-    for there, here in ((str(directory / role), base_of(role)), (str(login), str(login))):
-        lines.append(f"show {shlex.quote(there)} {shlex.quote(here)}")
-    lines += [_ENTER, *_accounts(login)]
+    lines = [_ROOT, _see_mounts_below(SYSTEM), _hide_results(results), _HIDE_SECRETS]
+    lines += [f"see {shlex.quote(path)} {shlex.quote(_escaped(path))}" for path in needed]
+    lines += ["mount_all", _see_mounts_below(needed)]
+    lines += [_later(f"/dev{path}", f"/dev/dev/kept/{number}", "rbind") for number, path in enumerate(of_program)]
+    lines += [_later(str(directory / role), f"/dev{base_of(role)}", "rbind")]
+    lines += [_later(str(login), f"/dev{login}", "rbind"), "mount_all", _ENTER]
+    lines += [_later(str(login / name), f"/etc/{name}", "bind,ro") for name in ACCOUNTS]
     hosts = ["127.0.0.1 localhost", f"{names[role]} $(uname -n)", *(f"{names[each]} {each}" for each in names)]
     lines.append("printf '%s\\n' " + " ".join(f'"{line}"' for line in hosts) + " >/dev/hosts")
-    lines.append("[ ! -e /etc/hosts ] || mount --bind -o ro /dev/hosts /etc/hosts")
+    lines.append(f"[ ! -e /etc/hosts ] || {_later('/dev/hosts', '/etc/hosts', 'bind,ro')}")
+    lines += [f"later '{_LOGS}'", "mount_all", _LOG_FILES, f"rm null {_TABLE} dev/mounts/secrets"]
     hidden = (_escaped(str(login)), "/var/log")
     first = [f"owlt-hidden {place} tmpfs ro,size=4k,mode=755 0 0" for place in hidden]
     last = [f"/dev/kept/{n} {_escaped(path)} none rbind,X-mount.mkdir 0 0" for n, path in enumerate(of_program)]
@@ -128,16 +161,38 @@ def enclosure(directory: Path, role: str, login: Path, needed: Sequence[str], na
     for file, texts in ((FIRST, first), (LAST, last), (KEPT, of_program)):
         lines.append(f"printf '%s\\n' {shlex.join(texts)} >{file}" if texts else f": >{file}")
     lines.append(f"base={shlex.quote(base_of(role))}")
-    return _SCRIPT + "\n".join(lines) + "\n" + _LOGS + _MOUNTS + _READ_ONLY
+    return "\n".join(lines) + "\n" + _MOUNTS + _READ_ONLY
+
+
+def _later(source: str, target: str, options: str) -> str:
+    """A shell line that puts a bind mount into the table."""
+    fields = [_escaped(source), _escaped(target), "none", f"{options},X-mount.mkdir" if options == "rbind" else options]
+    return f"later {shlex.quote(' '.join(fields))}"
+
+
+def _see_mounts_below(places: Sequence[str]) -> str:
+    """Shell lines that make the mounts of the machine below these places visible, too."""
+    patterns = "|".join(f"{shlex.quote(place)}/*" for place in places)
+    return f"""while IFS= read -r inner; do
+  case $inner in {patterns}) [ ! -e "/dev$inner" ] || view "$inner" "/dev$inner" ;; esac
+done <<END
+$mounted
+END"""
+
+
+def _hide_results(results: Sequence[str] | None) -> str:
+    if results is None:
+        return f"for place in {' '.join(OTHERS)}; do hide_results /dev$place; done"
+    hide = [shlex.quote(f"owlt-hidden /dev{_escaped(path)} tmpfs ro,size=4k") for path in results]
+    return "\n".join(
+        f"[ ! -d {shlex.quote(f'/dev{path}')} ] || later {line}" for path, line in zip(results, hide, strict=True)
+    )
 
 
 def accounts_alone(login: Path) -> str:
     """Shell lines for the emulator's host: it sees the whole machine, except accounts and logs of logins."""
-    return "\n".join(["set -e", *_accounts(login)]) + "\n" + _LOGS
-
-
-def _accounts(login: Path) -> list[str]:
-    return [f"mount --bind -o ro {shlex.quote(str(login / name))} /etc/{name}" for name in ("passwd", "shadow")]
+    mounts = [f"mount --bind -o ro {shlex.quote(str(login / name))} /etc/{name}" for name in ACCOUNTS]
+    return "\n".join(["set -e", *mounts, "mount -t tmpfs -o size=1m owlt-log /var/log", _LOG_FILES])
 
 
 def _escaped(path: str) -> str:

@@ -25,6 +25,7 @@ from owlt import PACKAGE
 from owlt.agents.contract.implementation import Clock
 from owlt.emulator.kernel.bpf.loading import compiled_object, object_cache, sources
 from owlt.orchestrator.hosts.mount_namespace import mount
+from owlt.orchestrator.hosts.visible_files import results_directories
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.rigs.killed_programs import WARDEN_SCRIPT
 
@@ -45,6 +46,9 @@ ENVIRONMENT = "/run/machine/environment"
 CACHE = "/run/machine/cache"
 THIRD_PARTY = f"{CACHE}/owlt/third-party"
 EBPF_OBJECTS = f"{CACHE}/owlt/bpf"
+RESULTS_FILE = Path("/run/machine/results")
+"""In a guest: the machine's results directories that programs could see, a line each. To look for them there would take
+longer than anything else in the start of a guest."""
 INIT_NAME = "init"
 OPEN_FILES = 65_536
 MEMORY_DIRECTORY = "/dev/shm"
@@ -131,6 +135,7 @@ mount -t devpts devpts /dev/pts
 {masks}
 {seen}
 {_imports_from_project()}
+{_results_noted()}
 mkdir -p {TASK_DIRECTORY} {RIG_DIRECTORY} /run/netns
 echo 100000 >/proc/sys/net/core/netdev_max_backlog
 echo 16777216 >/proc/sys/net/core/rmem_max
@@ -181,6 +186,17 @@ def seen_directories() -> dict[str, str]:
     if any(python.is_relative_to(mask) for mask in MASKED):
         places[str(python)] = python
     return {place: str(path.resolve()) for place, path in places.items()}
+
+
+def _results_noted() -> str:
+    """A shell line that writes `RESULTS_FILE`."""
+    lines = shlex.quote("".join(f"{path}\n" for path in results_directories()))
+    return f"printf %s {lines} >{RESULTS_FILE}"
+
+
+def noted_results() -> list[str] | None:
+    """The results directories of the machine, by `RESULTS_FILE`; None outside of a guest."""
+    return RESULTS_FILE.read_text().splitlines() if RESULTS_FILE.exists() else None
 
 
 def _imports_from_project() -> str:
