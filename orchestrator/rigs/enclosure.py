@@ -21,8 +21,9 @@ from owlt.orchestrator.hosts.visible_files import OTHERS, SYSTEM, VIEW, is_below
 BASE = "/run/owlt"
 """The directory on a host that contains its own directory, named by its role, independent of its place on the
 machine."""
-_TABLE = "dev/mounts/view"
-"""A file like fstab(5), relative to the root of the host: what one mount(8) mounts, instead of a process for each."""
+_VIEWS, _SEEN, _TABLE = "dev/mounts/views", "dev/mounts/seen", "dev/mounts/table"
+"""Relative to the root of the host: a file like fstab(5) of overlays, one with their directories, and one of other
+mounts. One mount(8) mounts what such a file has, instead of a process for each."""
 _ROOT = f"""set -e
 umask 022
 mount --make-rprivate /
@@ -45,25 +46,21 @@ cd /dev
 empty=/dev/dev/kept/empty
 {VIEW}
 later() {{ printf '%s 0 0\\n' "$1" >>{_TABLE}; }}
-mount_all() {{  # a directory that cannot be part of an overlay is mounted itself
-  if ! mount --all --fstab {_TABLE} 2>/dev/null; then
-    while read -r _ target kind _; do
-      target=$(printf '%b' "$target")
-      if mountpoint -q "$target"; then :
-      elif [ "$kind" = overlay ]; then
-        mkdir -p "$target"
-        mount --bind -o ro "${{target#/dev}}" "$target"
-      else mount --fstab {_TABLE} "$target"
-      fi
-    done <{_TABLE}
-  fi
-  : >{_TABLE}
-}}
 see() {{  # $1, which is written $2 in a table
-  [ -e "$1" ] && [ ! -e "/dev$1" ] || return 0
-  if [ -d "$1" ]; then later "owlt-view /dev$2 overlay ro,lowerdir=$2:$empty,X-mount.mkdir"
-  else view "$1" "/dev$1"
+  if [ ! -e "$1" ] || [ -e "/dev$1" ]; then return 0
+  elif [ ! -d "$1" ]; then view "$1" "/dev$1"
+  else
+    printf '%s\\n' "$1" >>{_SEEN}
+    printf '%s\\n' "owlt-view /dev$2 overlay ro,lowerdir=$2:$empty,X-mount.mkdir 0 0" >>{_VIEWS}
   fi
+}}
+mount_all() {{  # a directory that cannot be part of an overlay is mounted itself
+  : >>{_VIEWS} >>{_TABLE}
+  mount --all --fstab {_VIEWS} 2>/dev/null || while IFS= read -r place; do
+    mountpoint -q "/dev$place" || view "$place" "/dev$place"
+  done <{_SEEN}
+  mount --all --fstab {_TABLE}
+  : >{_VIEWS} >{_SEEN} >{_TABLE}
 }}
 later '/proc /dev/proc none rbind'
 later '/sys /dev/sys none rbind'
@@ -81,16 +78,17 @@ done
 [ -z "$links" ] || cp -RP $links /dev
 mount_all
 """
-_HIDE_SECRETS = """# what a user of the machine may not read: passwords, keys
-hide_secrets() {
+_SECRETS = "dev/mounts/secrets"
+_HIDE_SECRETS = f"""# what a user of the machine may not read: passwords, keys
+hide_secrets() {{
   find /etc ! -type l ! -perm -4 -prune -printf '%y%p\\n' 2>dev/null | sed 's/\\\\/\\\\134/g
   s/ /\\\\040/g
   s/\\t/\\\\011/g
   s|$| none bind,ro 0 0|
   s|^d|/dev/dev/kept/empty /dev|
-  s|^[a-z]|/dev/dev/kept/nothing /dev|' >dev/mounts/secrets
-  mount --all --fstab dev/mounts/secrets
-}
+  s|^[a-z]|/dev/dev/kept/nothing /dev|' >{_SECRETS}
+  mount --all --fstab {_SECRETS}
+}}
 hide_secrets || hide_secrets  # a file may have gone meanwhile
 """
 
@@ -153,7 +151,7 @@ def enclosure(
     hosts = ["127.0.0.1 localhost", f"{names[role]} $(uname -n)", *(f"{names[each]} {each}" for each in names)]
     lines.append("printf '%s\\n' " + " ".join(f'"{line}"' for line in hosts) + " >/dev/hosts")
     lines.append(f"[ ! -e /etc/hosts ] || {_later('/dev/hosts', '/etc/hosts', 'bind,ro')}")
-    lines += [f"later '{_LOGS}'", "mount_all", _LOG_FILES, f"rm null {_TABLE} dev/mounts/secrets"]
+    lines += [f"later '{_LOGS}'", "mount_all", _LOG_FILES, f"rm null {_VIEWS} {_SEEN} {_TABLE} {_SECRETS}"]
     hidden = (_escaped(str(login)), "/var/log")
     first = [f"owlt-hidden {place} tmpfs ro,size=4k,mode=755 0 0" for place in hidden]
     last = [f"/dev/kept/{n} {_escaped(path)} none rbind,X-mount.mkdir 0 0" for n, path in enumerate(of_program)]

@@ -23,7 +23,7 @@ from owlt.orchestrator.hosts.confinement import (
     confined,
     left_running,
 )
-from owlt.orchestrator.hosts.visible_files import SHOW
+from owlt.orchestrator.hosts.visible_files import SHOW, results_directories
 from owlt.orchestrator.rigs.enclosure import enclosure
 from owlt.orchestrator.rigs.guest import needed_paths
 from owlt.orchestrator.rigs.network import ADDRESSES
@@ -39,7 +39,12 @@ def namespaces() -> None:
 
 
 def enclosed(
-    directory: Path, command: Sequence[str], needed: Sequence[str] = (), then: str = "", first: str = ""
+    directory: Path,
+    command: Sequence[str],
+    needed: Sequence[str] = (),
+    then: str = "",
+    first: str = "",
+    results: Sequence[str] | None = None,
 ) -> list[str]:
     """The command where a host of the namespace rigs runs it: in a mount namespace that was made for that host.
 
@@ -52,7 +57,7 @@ def enclosed(
     (directory / "user_key").write_text("secret")
     for name in ("passwd", "shadow"):
         (login / name).write_text(Path("/etc", name).read_text())
-    script = enclosure(directory, "sender", login, [*needed_paths(), *needed], ADDRESSES)
+    script = enclosure(directory, "sender", login, [*needed_paths(), *needed], ADDRESSES, results)
     return ["unshare", "--mount", "sh", "-c", f'{first}\n{script}{then}\nexec "$@"', "sh", *command]
 
 
@@ -250,15 +255,21 @@ def test_a_secret_below_a_mount_of_etc_is_empty_with_any_name(tmp_path: Path, na
 
 
 @pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("place", ["/opt", "/usr/local"])
-def test_results_of_an_owlt_among_the_systems_programs_cannot_be_read(run_confined: RunConfined, place: str) -> None:
-    with tempfile.TemporaryDirectory(dir=place, prefix="owlt-test-") as clone:
+def test_results_of_an_owlt_among_the_systems_programs_cannot_be_read(
+    tmp_path: Path, place: str, is_known: bool
+) -> None:
+    with tempfile.TemporaryDirectory(dir=place, prefix="owlt test ") as clone:
         Path(clone).chmod(0o755)
         plan = Path(clone, "results", "checks", "cfdp", "plan.json")
         plan.parent.mkdir(parents=True)
         for file in (plan, Path(clone, "program")):
             file.write_text("seed")
-        done = run_confined("cat", str(Path(clone, "program")), str(plan))
+        results = results_directories() if is_known else None
+        read = confined(["cat", str(Path(clone, "program")), str(plan)], Confinement(ROOM))
+        command = enclosed(tmp_path, read, results=results)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     assert (done.returncode, done.stdout) == (1, "seed"), done.stderr
 
@@ -365,11 +376,13 @@ def test_the_processes_of_a_program_are_bounded(run_confined: RunConfined) -> No
     assert int(Path("/proc/sys/kernel/pid_max").read_text()) > 1024
 
 
+@pytest.mark.parametrize("name", ["a clone ", "a clone, of: ", r"a\clone "])
 @pytest.mark.parametrize("place", ["/tmp", "/run"])
 def test_a_clone_below_a_directory_that_is_hidden_from_a_build_is_there_and_read_only(
-    place: str, namespaces: None, tmp_path: Path
+    place: str, name: str, namespaces: None, tmp_path: Path
 ) -> None:
-    with tempfile.TemporaryDirectory(dir=place, prefix="a clone ") as clone, tempfile.NamedTemporaryFile() as other:
+    """The comma and the colon keep it from being part of an overlay."""
+    with tempfile.TemporaryDirectory(dir=place, prefix=name) as clone, tempfile.NamedTemporaryFile() as other:
         program = Path(clone, "program")
         program.write_text(f'#!/bin/sh\ntouch "$0"; [ ! -e {other.name} ] && echo started\n')
         program.chmod(0o755)
