@@ -28,16 +28,19 @@ _ROOT = f"""set -e
 umask 022
 mount --make-rprivate /
 mounted=$(findmnt -nlo TARGET)
-cd /dev  # that of the machine: the root of the host is mounted over it
 mount -t tmpfs -o mode=755,size=1m owlt-root /dev
 mknod -m 666 /dev/null c 1 3
 mkdir -p /dev/dev /dev/proc /dev/sys /dev/run/sshd /dev/run/lock /dev/tmp /dev/root /dev/home
 mkdir -p /dev/var/tmp /dev/var/log /dev/var/lib /dev/var/cache /dev/var/empty/sshd
 ln -s /run /run/lock /dev/var
 mount -t tmpfs -o nosuid,mode=755,size=1m owlt-dev /dev/dev
-cp -R null zero full random urandom tty fd stdin stdout stderr /dev/dev
 cd /dev/dev
-chmod 666 null zero full random urandom tty
+for node in null:3 zero:5 full:7 random:8 urandom:9; do mknod -m 666 ${{node%:*}} c 1 ${{node#*:}}; done
+mknod -m 666 tty c 5 0
+ln -s /proc/self/fd fd
+ln -s fd/0 stdin
+ln -s fd/1 stdout
+ln -s fd/2 stderr
 mkdir pts shm net kept kept/empty kept/machine kept/root mounts
 mknod -m 666 net/tun c 10 200
 ln -s pts/ptmx ptmx
