@@ -68,8 +68,11 @@ def read_pdu(
 
 
 class PduReader:
-    """Reads the PDUs towards a receiver, as `read_pdu`. File data whose header is that of the last, but for its length,
-    are not decoded by spacepackets again: that would take longer than all else that a receiver does with them."""
+    """Reads the PDUs towards a receiver, as `read_pdu` does.
+
+    If the header of file data is that of the last, but for its length, spacepackets does not decode it again: this
+    would take longer than the rest of a receiver's work.
+    """
 
     def __init__(self, with_crc: bool, entities: tuple[int, int]) -> None:
         self._with_crc = with_crc
@@ -78,8 +81,8 @@ class PduReader:
         self._conf: PduConfig | None = None
 
     def read(self, datagram: bytes, transaction: int | None) -> GenericPduPacket | None:
-        """The PDU in a datagram; None if `read_pdu` returns None. `transaction` is the number of the last PDU read, if
-        there is one."""
+        """The PDU in a datagram; None if `read_pdu` returns None. `transaction` is the number of the last PDU that was
+        read; None: any."""
         data = self._next_data(datagram)
         if data is not None:
             return data

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple, Self
 from owlt.agents.endpoint.exit import Failed, Unsupported
 from owlt.agents.endpoint.system_calls import Wait
 from owlt.agents.endpoint.udp import RECEIVE_BUFFER_BYTES, Address
-from owlt.agents.norm.settings import INTERFACE_RATE_BPS, RECEIVER_ID, CongestionControl, End, Settings
+from owlt.agents.norm.settings import RECEIVER_ID, CongestionControl, End, Settings
 
 SONAME = "libnorm.so.1"
-LEAST_REST_S = 0.001
 
 
 class EventType(IntEnum):
@@ -127,7 +126,6 @@ _FUNCTIONS: dict[str, tuple[object, ...]] = {
     "NormSetRxSocketBuffer": (c_bool, Handle, c_uint),
     "NormStartReceiver": (c_bool, Handle, c_uint32),
     "NormFileGetName": (c_bool, Handle, c_char_p, c_uint),
-    "NormObjectGetBytesPending": (c_int64, Handle),
 }
 
 
@@ -220,10 +218,6 @@ class Session:
         self._norm["NormFileGetName"](file, name, len(name))
         return name.value.decode()
 
-    def bytes_pending(self, file: int) -> int:
-        """How many bytes of a file object have not been received."""
-        return int(self._norm["NormObjectGetBytesPending"](file))
-
     def next_event(self, within_s: float) -> Event | None:
         """The next event; None if libnorm has shown no activity within this time.
 
@@ -272,16 +266,6 @@ def _await_file(session: Session, settings: Settings) -> str:
             return session.file_name(event.object)
         if event.type == EventType.RX_OBJECT_ABORTED:
             raise Failed("the sender no longer has what is missing")
-        if event.type == EventType.RX_OBJECT_UPDATED:
-            _rest(session.bytes_pending(event.object))
-
-
-def _rest(pending_bytes: int) -> None:
-    """Take no events for half of the shortest time in which a file can be complete: libnorm announces no further packet
-    until its last announcement is taken, and taking one costs as much as the packet itself."""
-    rest_s = 8 * pending_bytes / INTERFACE_RATE_BPS / 2
-    if rest_s > LEAST_REST_S:
-        time.sleep(rest_s)
 
 
 def _linger(session: Session, until_s: float) -> None:

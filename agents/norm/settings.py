@@ -21,9 +21,8 @@ LARGEST_CODING_BLOCK = 255
 LARGEST_GRTT_S = 1000.0
 """The largest value of the 8-bit GRTT field of a NORM message (RFC 5401)."""
 
-INTERFACE_RATE_BPS = 1e9
-"""The rate of the hosts' own interfaces. libnorm needs a rate, and gets this one if the channel is unlimited; no file
-arrives faster."""
+UNLIMITED_RATE_BPS = 1e9
+"""libnorm needs a rate. If the channel is unlimited, it gets the rate of the hosts' own interfaces."""
 
 
 class End(StrEnum):
@@ -107,7 +106,7 @@ class Settings:
 
         A shorter message is followed a little too soon: the channel's queue takes the difference.
         """
-        return self._of_messages(self.rate_bps or INTERFACE_RATE_BPS)
+        return self._of_messages(self.rate_bps or UNLIMITED_RATE_BPS)
 
     @property
     def message_rate_bounds_bps(self) -> tuple[float, float]:

@@ -6,6 +6,7 @@ names are added to it before they are needed.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -18,8 +19,9 @@ SYSTEM = (
     *("/var/lib/dpkg", "/var/lib/rpm", "/var/lib/pacman"),
 )
 """Directories of the machine that every implementation sees, read-only."""
-OTHERS = ("/opt", "/usr/local")
-"""Those that a user may have put results into: they stay hidden, because their plans have the seeds of the files."""
+MAY_HOLD_RESULTS = ("/opt", "/usr/local")
+"""Directories in `SYSTEM` in which a user may have results. Results directories below them are hidden, because their
+plans contain the seeds of the files."""
 _NOT_OF_THE_MACHINE = ("/proc", "/sys", "/dev", "/run/owlt", "/tmp", "/var/tmp")
 """Directories of which a host has its own."""
 _PATH = re.compile(r"(?<![\w.}/-])/[\w.+@%~-]+(?:/[\w.+@%~-]+)*")
@@ -27,15 +29,16 @@ MACHINE = "/dev/kept/machine"
 """The mount point of the machine's root on a host; programs do not see it."""
 
 _PLANS = ("-maxdepth", "6", "-name", "plan.json")
-"""The plans of results directories, as find(1) finds them."""
-VIEW = f"""view() {{  # $1 at $2, read-only; not with the inodes of $1 if it is a directory and the kernel has overlays
+"""Arguments of find(1) for the plans of results directories."""
+VIEW = f"""view() {{  # $1 at $2, read-only; not with the inodes of $1 if it can be part of an overlay
   [ -e "$2" ] || if [ -d "$1" ]; then mkdir -p "$2"; else mkdir -p "${{2%/*}}"; : >"$2"; fi
-  [ -d "$1" ] && mount -t overlay -o "ro,lowerdir=$1:$empty" owlt-view "$2" 2>/dev/null || mount --bind -o ro "$1" "$2"
+  is_layer "$1" && mount -t overlay -o "ro,lowerdir=$1:$empty" owlt-view "$2" 2>/dev/null ||
+    mount --bind -o ro "$1" "$2"
 }}
+is_layer() {{ case $1 in *[,:\\\\\\"]*) return 1 ;; esac; [ -d "$1" ]; }}  # a name that overlays read as it is
+hide() {{ [ ! -d "$1" ] || mount -t tmpfs -o ro,size=4k owlt-hidden "$1"; }}
 hide_results() {{  # below $1
-  find "$1" {" ".join(_PLANS)} 2>/dev/null | while IFS= read -r plan; do
-    mount -t tmpfs -o ro,size=4k owlt-hidden "${{plan%/*}}"
-  done
+  find "$1" {" ".join(_PLANS)} 2>/dev/null | while IFS= read -r plan; do hide "${{plan%/*}}"; done
 }}"""
 SHOW = f"""empty=/dev/kept/empty machine={MACHINE} root=/dev/kept/root
 {VIEW}
@@ -97,9 +100,11 @@ def show_files(host: Host, texts: Iterable[str], visible: Iterable[str]) -> None
 
 
 def results_directories() -> list[str]:
-    """The results directories of this machine below `OTHERS`, sorted."""
-    done = subprocess.run(["find", *OTHERS, *_PLANS, "-printf", "%h\\0"], capture_output=True, text=True, check=False)
-    return sorted(filter(None, done.stdout.split("\0")))
+    """The results directories of this machine below `MAY_HOLD_RESULTS`, sorted; bytes that are not UTF-8 are surrogates
+    in them (os.fsdecode)."""
+    find = ["find", *MAY_HOLD_RESULTS, *_PLANS, "-printf", "%h\\0"]
+    done = subprocess.run(find, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return sorted(map(os.fsdecode, filter(None, done.stdout.split(b"\0"))))
 
 
 def named_paths(texts: Iterable[str]) -> list[str]:

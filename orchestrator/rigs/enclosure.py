@@ -16,14 +16,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from owlt.orchestrator.hosts.confinement import ALONE, FIRST, KEPT, LAST, WITHOUT_A_RUN_BYTES
-from owlt.orchestrator.hosts.visible_files import OTHERS, SYSTEM, VIEW, is_below
+from owlt.orchestrator.hosts.visible_files import MAY_HOLD_RESULTS, SYSTEM, VIEW, is_below
 
 BASE = "/run/owlt"
 """The directory on a host that contains its own directory, named by its role, independent of its place on the
 machine."""
-_VIEWS, _SEEN, _TABLE = "dev/mounts/views", "dev/mounts/seen", "dev/mounts/table"
-"""Relative to the root of the host: a file like fstab(5) of overlays, one with their directories, and one of other
-mounts. One mount(8) mounts what such a file has, instead of a process for each."""
+_VIEWS, _SEEN, _TABLE, _SECRETS = (f"dev/mounts/{name}" for name in ("views", "seen", "table", "secrets"))
+"""Files relative to the root of the host: like fstab(5), its overlays, other mounts, and those that hide secrets; and
+the directories of the overlays, a line each. One mount(8) mounts what such a file contains, instead of a process for
+each."""
 _ROOT = f"""set -e
 umask 022
 mount --make-rprivate /
@@ -48,26 +49,34 @@ ln -s pts/ptmx ptmx
 cd /dev
 empty=/dev/dev/kept/empty
 {VIEW}
-later() {{ printf '%s 0 0\\n' "$1" >>{_TABLE}; }}
-see() {{  # $1, which is written $2 in a table
-  if [ ! -e "$1" ] || [ -e "/dev$1" ]; then return 0
-  elif [ ! -d "$1" ]; then view "$1" "/dev$1"
-  else
-    printf '%s\\n' "$1" >>{_SEEN}
+add_mount() {{ printf '%s 0 0\\n' "$1" >>{_TABLE}; }}
+see() {{  # make $1 visible; $2 is $1 as a field of fstab(5)
+  if [ ! -e "$1" ] || [ -e "/dev$1" ]; then return 0; fi
+  printf '%s\\n' "$1" >>{_SEEN}
+  if is_layer "$1"; then
     printf '%s\\n' "owlt-view /dev$2 overlay ro,lowerdir=$2:$empty,X-mount.mkdir 0 0" >>{_VIEWS}
+  else view "$1" "/dev$1"
   fi
 }}
-mount_all() {{  # a directory that cannot be part of an overlay is mounted itself
-  : >>{_VIEWS} >>{_TABLE}
+see_mounts_below() {{  # of the machine
+  while IFS= read -r mount; do
+    case $mount in "$1"/*) [ ! -e "/dev$mount" ] || view "$mount" "/dev$mount" ;; esac
+  done <<END
+$mounted
+END
+}}
+mount_all() {{  # what the files contain; a directory of which no overlay can be made is mounted itself
+  : >>{_VIEWS} >>{_SEEN} >>{_TABLE}
   mount --all --fstab {_VIEWS} 2>/dev/null || while IFS= read -r place; do
     mountpoint -q "/dev$place" || view "$place" "/dev$place"
   done <{_SEEN}
+  while IFS= read -r place; do see_mounts_below "$place"; done <{_SEEN}
   mount --all --fstab {_TABLE}
   : >{_VIEWS} >{_SEEN} >{_TABLE}
 }}
-later '/proc /dev/proc none rbind'
-later '/sys /dev/sys none rbind'
-later 'owlt-pts /dev/dev/pts devpts newinstance,ptmxmode=666,mode=620,nosuid,noexec'
+add_mount '/proc /dev/proc none rbind'
+add_mount '/sys /dev/sys none rbind'
+add_mount 'owlt-pts /dev/dev/pts devpts newinstance,ptmxmode=666,mode=620,nosuid,noexec'
 links=
 for place in {" ".join(SYSTEM)}; do
   if [ ! -L $place ]; then see $place $place
@@ -81,7 +90,6 @@ done
 [ -z "$links" ] || cp -RP $links /dev
 mount_all
 """
-_SECRETS = "dev/mounts/secrets"
 _HIDE_SECRETS = f"""# what a user of the machine may not read: passwords, keys
 hide_secrets() {{
   find /etc ! -type l ! -perm -4 -prune -printf '%y%p\\n' 2>dev/null | sed 's/\\\\/\\\\134/g
@@ -104,9 +112,10 @@ done | cat {FIRST} - {LAST} >{ALONE}
 """
 _ENTER = """pivot_root . dev/kept/machine
 cd /
-later '/ /dev/kept/root none bind'
+add_mount '/ /dev/kept/root none bind'
 """
-_LOGS = "owlt-log /var/log tmpfs size=1m"
+_LOG_OPTIONS = "size=1m"
+_LOGS = f"owlt-log /var/log tmpfs {_LOG_OPTIONS}"
 _LOG_FILES = """: >/var/log/lastlog
 : >/var/log/wtmp
 """
@@ -118,7 +127,7 @@ done 2>/dev/null
 """
 OF_PROGRAM = ("/tmp", "/var/tmp")
 """A confined program has its own."""
-ACCOUNTS = ("passwd", "shadow")
+_ACCOUNTS = ("passwd", "shadow")
 """Files of /etc that a host has of its own."""
 
 
@@ -133,28 +142,29 @@ def enclosure(
     login: Path,
     needed: Sequence[str],
     names: Mapping[str, str],
-    results: Sequence[str] | None = None,
+    results: Path | None = None,
 ) -> str:
     """Shell lines for a mount namespace that is new: they make it what the host of this role sees.
 
     `directory` holds the files of the rig. The host sees its own and `login`, with the accounts;
     implementations do not see `login`. `needed` are the paths that must be visible: Python, this project, third-party
     implementations. `names` are the test addresses by role: the host's own name (uname(1)) has that of its role, so
-    that a program can look up the host that it runs on. `results` are the results directories below `OTHERS`, to be
-    hidden; None: the lines look for them.
+    that a program can look up the host that it runs on. `results` has the results directories below
+    `MAY_HOLD_RESULTS`, a line each; the lines look for them if it does not exist.
     """
     of_program = [path for path in needed if is_below(path, OF_PROGRAM)]
-    lines = [_ROOT, _see_mounts_below(SYSTEM), _hide_results(results), _HIDE_SECRETS]
+    lines = [_ROOT, _hide_results(results), _HIDE_SECRETS]
     lines += [f"see {shlex.quote(path)} {shlex.quote(_escaped(path))}" for path in needed]
-    lines += ["mount_all", _see_mounts_below(needed)]
-    lines += [_later(f"/dev{path}", f"/dev/dev/kept/{number}", "rbind") for number, path in enumerate(of_program)]
-    lines += [_later(str(directory / role), f"/dev{base_of(role)}", "rbind")]
-    lines += [_later(str(login), f"/dev{login}", "rbind"), "mount_all", _ENTER]
-    lines += [_later(str(login / name), f"/etc/{name}", "bind,ro") for name in ACCOUNTS]
+    lines.append("mount_all")
+    shown = {f"/dev/dev/kept/{number}": f"/dev{path}" for number, path in enumerate(of_program)}
+    shown |= {f"/dev{base_of(role)}": str(directory / role), f"/dev{login}": str(login)}
+    lines += [_add_bind(source, target, "rbind,X-mount.mkdir") for target, source in shown.items()]
+    lines += ["mount_all", _ENTER]
+    lines += [_add_bind(str(login / name), f"/etc/{name}", "bind,ro") for name in _ACCOUNTS]
     hosts = ["127.0.0.1 localhost", f"{names[role]} $(uname -n)", *(f"{names[each]} {each}" for each in names)]
     lines.append("printf '%s\\n' " + " ".join(f'"{line}"' for line in hosts) + " >/dev/hosts")
-    lines.append(f"[ ! -e /etc/hosts ] || {_later('/dev/hosts', '/etc/hosts', 'bind,ro')}")
-    lines += [f"later '{_LOGS}'", "mount_all", _LOG_FILES, f"rm null {_VIEWS} {_SEEN} {_TABLE} {_SECRETS}"]
+    lines.append(f"[ ! -e /etc/hosts ] || {_add_bind('/dev/hosts', '/etc/hosts', 'bind,ro')}")
+    lines += [f"add_mount '{_LOGS}'", "mount_all", _LOG_FILES, f"rm null {_VIEWS} {_SEEN} {_TABLE} {_SECRETS}"]
     hidden = (_escaped(str(login)), "/var/log")
     first = [f"owlt-hidden {place} tmpfs ro,size=4k,mode=755 0 0" for place in hidden]
     last = [f"/dev/kept/{n} {_escaped(path)} none rbind,X-mount.mkdir 0 0" for n, path in enumerate(of_program)]
@@ -165,35 +175,24 @@ def enclosure(
     return "\n".join(lines) + "\n" + _MOUNTS + _READ_ONLY
 
 
-def _later(source: str, target: str, options: str) -> str:
-    """A shell line that puts a bind mount into the table."""
-    fields = [_escaped(source), _escaped(target), "none", f"{options},X-mount.mkdir" if options == "rbind" else options]
-    return f"later {shlex.quote(' '.join(fields))}"
+def _add_bind(source: str, target: str, options: str) -> str:
+    return f"add_mount {shlex.quote(f'{_escaped(source)} {_escaped(target)} none {options}')}"
 
 
-def _see_mounts_below(places: Sequence[str]) -> str:
-    """Shell lines that make the mounts of the machine below these places visible, too."""
-    patterns = "|".join(f"{shlex.quote(place)}/*" for place in places)
-    return f"""while IFS= read -r inner; do
-  case $inner in {patterns}) [ ! -e "/dev$inner" ] || view "$inner" "/dev$inner" ;; esac
-done <<END
-$mounted
-END"""
-
-
-def _hide_results(results: Sequence[str] | None) -> str:
+def _hide_results(results: Path | None) -> str:
+    search = f"for place in {' '.join(MAY_HOLD_RESULTS)}; do hide_results /dev$place; done"
     if results is None:
-        return f"for place in {' '.join(OTHERS)}; do hide_results /dev$place; done"
-    hide = [shlex.quote(f"owlt-hidden /dev{_escaped(path)} tmpfs ro,size=4k") for path in results]
-    return "\n".join(
-        f"[ ! -d {shlex.quote(f'/dev{path}')} ] || later {line}" for path, line in zip(results, hide, strict=True)
-    )
+        return search
+    known = shlex.quote(str(results))
+    return f"""if [ ! -e {known} ]; then {search}
+else while IFS= read -r place; do hide "/dev$place"; done <{known}
+fi"""
 
 
 def accounts_alone(login: Path) -> str:
     """Shell lines for the emulator's host: it sees the whole machine, except accounts and logs of logins."""
-    mounts = [f"mount --bind -o ro {shlex.quote(str(login / name))} /etc/{name}" for name in ACCOUNTS]
-    return "\n".join(["set -e", *mounts, "mount -t tmpfs -o size=1m owlt-log /var/log", _LOG_FILES])
+    mounts = [f"mount --bind -o ro {shlex.quote(str(login / name))} /etc/{name}" for name in _ACCOUNTS]
+    return "\n".join(["set -e", *mounts, f"mount -t tmpfs -o {_LOG_OPTIONS} owlt-log /var/log", _LOG_FILES])
 
 
 def _escaped(path: str) -> str:

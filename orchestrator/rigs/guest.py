@@ -47,8 +47,8 @@ CACHE = "/run/machine/cache"
 THIRD_PARTY = f"{CACHE}/owlt/third-party"
 EBPF_OBJECTS = f"{CACHE}/owlt/bpf"
 RESULTS_FILE = Path("/run/machine/results")
-"""In a guest: the machine's results directories that programs could see, a line each. To look for them there would take
-longer than anything else in the start of a guest."""
+"""In a guest: the results directories of the machine that have to be hidden, a line each. They are looked for outside,
+because a guest would need seconds to read large directories."""
 INIT_NAME = "init"
 OPEN_FILES = 65_536
 MEMORY_DIRECTORY = "/dev/shm"
@@ -194,11 +194,6 @@ def _results_noted() -> str:
     return f"printf %s {lines} >{RESULTS_FILE}"
 
 
-def noted_results() -> list[str] | None:
-    """The results directories of the machine, by `RESULTS_FILE`; None outside of a guest."""
-    return RESULTS_FILE.read_text().splitlines() if RESULTS_FILE.exists() else None
-
-
 def _imports_from_project() -> str:
     """Shell lines that have a guest's Python import this project from its place in the guest.
 
@@ -282,7 +277,7 @@ def start(
     """
     third_party_directory().mkdir(parents=True, exist_ok=True)  # a guest is the same without third-party programs
     init = directory / INIT_NAME
-    init.write_text(script)
+    init.write_text(script, errors="surrogateescape")
     init.chmod(0o755)
     process = subprocess.Popen(
         [*command_line(boot), *([] if console is None else [f"con1=fd:{console}"])],

@@ -36,7 +36,7 @@ from owlt.orchestrator.hosts.host import (
 from owlt.orchestrator.hosts.near_host import NearHost
 from owlt.orchestrator.rigs import rig
 from owlt.orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure
-from owlt.orchestrator.rigs.guest import needed_paths, noted_results
+from owlt.orchestrator.rigs.guest import RESULTS_FILE, needed_paths
 from owlt.orchestrator.rigs.killed_programs import KilledPrograms
 from owlt.orchestrator.rigs.network import (
     ADDRESSES,
@@ -219,7 +219,7 @@ def _host(down: ExitStack, directory: Path, logs: Path, role: str) -> NearHost:
     login = directory / LOGIN_NAME
     view = accounts_alone(login)
     if role != "emulator":
-        view = enclosure(directory, role, login, needed_paths(), ADDRESSES, noted_results())
+        view = enclosure(directory, role, login, needed_paths(), ADDRESSES, RESULTS_FILE)
     script = f"exec 3>&1 </dev/null >&2\n{_named(role)}{view}echo ready >&3\nexec cat <&3 3>&-\n"
     ours, theirs = socket.socketpair()
     down.callback(ours.close)

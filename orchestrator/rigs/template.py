@@ -185,11 +185,11 @@ class Template(_Server):
 
         def hold() -> None:
             """The guest ends with the thread that started it (setpriv --pdeathsig), so this one waits for its end."""
-            script = init_script(program, in_task_directory=False)
             try:
+                script = init_script(program, in_task_directory=False)
                 with self._console.open("wb") as console:
                     guest = start(boot, directory, script, self._theirs, console)
-            except OSError as problem:
+            except Exception as problem:
                 started.set_exception(problem)
                 return
             started.set_result(guest)

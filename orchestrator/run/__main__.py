@@ -8,9 +8,10 @@ import gc
 import sys
 
 if __name__ == "__main__":
-    gc.disable()  # what is imported stays: to look for garbage in it takes a tenth of the time
+    gc.disable()  # what is imported stays: looking for garbage in it takes a tenth of the time of the imports
     from owlt.orchestrator.run.worker import main
 
+    gc.freeze()
     gc.enable()
 
     if "--lab" in sys.argv:

@@ -44,7 +44,7 @@ def enclosed(
     needed: Sequence[str] = (),
     then: str = "",
     first: str = "",
-    results: Sequence[str] | None = None,
+    results: Path | None = None,
 ) -> list[str]:
     """The command where a host of the namespace rigs runs it: in a mount namespace that was made for that host.
 
@@ -255,21 +255,42 @@ def test_a_secret_below_a_mount_of_etc_is_empty_with_any_name(tmp_path: Path, na
 
 
 @pytest.mark.usefixtures("namespaces")
+def reading_of_results(
+    directory: Path, place: str, is_known: bool, first: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """A confined program reads a file of a clone in a directory of the machine, and the plans of results in it, one of
+    which is within another's results."""
+    with tempfile.TemporaryDirectory(dir=place, prefix="owlt test ") as clone:
+        Path(clone).chmod(0o755)
+        outer = Path(clone, "results", "checks")
+        plans = [outer / "plan.json", outer / "cfdp" / "plan.json"]
+        plans[-1].parent.mkdir(parents=True)
+        for file in (*plans, Path(clone, "program")):
+            file.write_text("seed")
+        known = directory / "known"
+        known.write_text("".join(f"{path}\n" for path in results_directories()))
+        read = confined(["cat", str(Path(clone, "program")), *map(str, plans)], Confinement(ROOM))
+        command = enclosed(directory, read, results=known if is_known else None, first=first)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("place", ["/opt", "/usr/local"])
 def test_results_of_an_owlt_among_the_systems_programs_cannot_be_read(
     tmp_path: Path, place: str, is_known: bool
 ) -> None:
-    with tempfile.TemporaryDirectory(dir=place, prefix="owlt test ") as clone:
-        Path(clone).chmod(0o755)
-        plan = Path(clone, "results", "checks", "cfdp", "plan.json")
-        plan.parent.mkdir(parents=True)
-        for file in (plan, Path(clone, "program")):
-            file.write_text("seed")
-        results = results_directories() if is_known else None
-        read = confined(["cat", str(Path(clone, "program")), str(plan)], Confinement(ROOM))
-        command = enclosed(tmp_path, read, results=results)
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = reading_of_results(tmp_path, place, is_known)
+
+    assert (done.returncode, done.stdout) == (1, "seed"), done.stderr
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("place", ["/opt", "/usr/local"])
+def test_results_on_a_file_system_of_its_own_cannot_be_read(tmp_path: Path, place: str, is_known: bool) -> None:
+    own = f"mount --make-rprivate / && mount --bind {place} {place}"
+    done = reading_of_results(tmp_path, place, is_known, first=own)
 
     assert (done.returncode, done.stdout) == (1, "seed"), done.stderr
 
@@ -376,12 +397,12 @@ def test_the_processes_of_a_program_are_bounded(run_confined: RunConfined) -> No
     assert int(Path("/proc/sys/kernel/pid_max").read_text()) > 1024
 
 
-@pytest.mark.parametrize("name", ["a clone ", "a clone, of: ", r"a\clone "])
+@pytest.mark.parametrize("name", ["a clone ", "a,noauto,clone of: ", r"a\clone "])
 @pytest.mark.parametrize("place", ["/tmp", "/run"])
 def test_a_clone_below_a_directory_that_is_hidden_from_a_build_is_there_and_read_only(
     place: str, name: str, namespaces: None, tmp_path: Path
 ) -> None:
-    """The comma and the colon keep it from being part of an overlay."""
+    """Commas, colons and backslashes have a meaning in the options of an overlay."""
     with tempfile.TemporaryDirectory(dir=place, prefix=name) as clone, tempfile.NamedTemporaryFile() as other:
         program = Path(clone, "program")
         program.write_text(f'#!/bin/sh\ntouch "$0"; [ ! -e {other.name} ] && echo started\n')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,11 +38,17 @@ def profile(directory: Path, name: str, sender: list[str], receiver: list[str], 
 def results(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Iterator[Path]:
     """A receiver that looks for the file in every place, one that guesses the seed, and an honest one.
 
-    The results are where users have them: a guest has its own /tmp.
+    The results are where users have them: a guest has its own /tmp. Other results with the same seed are beside
+    programs, in a directory whose name is not UTF-8.
     """
     directory = tmp_path_factory.mktemp("cheating")
     (PROJECT / "results").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="cheating-", dir=PROJECT / "results") as name:
+    with (
+        tempfile.TemporaryDirectory(prefix="cheating-", dir=PROJECT / "results") as name,
+        tempfile.TemporaryDirectory(prefix=os.fsdecode(b"owlt-test-r\xe9sultats-"), dir="/opt") as beside_programs,
+    ):
+        Path(beside_programs).chmod(0o755)
+        Path(beside_programs, "plan.json").write_text(json.dumps({"sweep": {"seed": SEED}}))
         yield performed(directory, Path(name, "results"))
 
 
@@ -91,7 +98,9 @@ def test_the_seed_of_the_results_would_have_given_the_file(results: Path) -> Non
 
     assert seed == SEED
     assert file_content(seed, SIZE_BYTES) == file_content(SEED, SIZE_BYTES)
-    assert ways(str(results), str(Path.home()), SIZE_BYTES)["home"]()
+    found = ways(str(results), str(Path.home()), SIZE_BYTES)
+    assert found["home"]()
+    assert found["plan beside programs"]()
 
 
 def summary_reasons(results: Path, name: str) -> list[str]:

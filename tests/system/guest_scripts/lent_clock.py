@@ -15,9 +15,10 @@ from itertools import pairwise
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_SECCOMP, SECCOMP_MODE_STRICT = 22, 1
-SYS_CLOCK_GETTIME = 228
+SYS_CLOCK_GETTIME, SYS_SETTIMEOFDAY = 228, 164
 READINGS = 20
 SET_TO_NS = 2_000_000_000 * 10**9
+ZONE = (-60, 1)
 
 
 def by_the_kernel(clock: int) -> int:
@@ -56,14 +57,15 @@ def alternating_steps_ns(clock: int) -> list[int]:
 
 
 TIMEVAL, TIMEZONE = ctypes.create_string_buffer(16), ctypes.create_string_buffer(b"\xff" * 8, 8)
-CLOCKS = {"monotonic": time.CLOCK_MONOTONIC, "realtime": time.CLOCK_REALTIME, "boottime": time.CLOCK_BOOTTIME}
+LENT = {"monotonic": time.CLOCK_MONOTONIC, "realtime": time.CLOCK_REALTIME}
+CLOCKS = {**LENT, "boottime": time.CLOCK_BOOTTIME}
 lent = [time.monotonic_ns() for _ in range(1000)]
 without_kernel = {
     name: is_read_without_the_kernel(lambda clock=clock: time.clock_gettime_ns(clock)) for name, clock in CLOCKS.items()
 }
 without_kernel["gettimeofday"] = is_read_without_the_kernel(time_of_day)
-steps_ns = {name: alternating_steps_ns(clock) for name, clock in CLOCKS.items()}
-time.clock_settime_ns(time.CLOCK_REALTIME, SET_TO_NS)
+steps_ns = {name: alternating_steps_ns(clock) for name, clock in LENT.items()}
+LIBC.syscall(SYS_SETTIMEOFDAY, struct.pack("qq", SET_TO_NS // 10**9, 0), struct.pack("ii", *ZONE))
 now_us, *zone = time_of_day()
 print(
     json.dumps(

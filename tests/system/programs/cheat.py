@@ -45,6 +45,7 @@ def ways(results: str, home: str, size: int) -> dict[str, Callable[[], object]]:
     """What each way finds; something that is not false if it works."""
     return {
         "plan": lambda: seed_in(f"{results}/plan.json", "/run/machine/owlt/results/**/plan.json", "/run/task/*.json"),
+        "plan beside programs": lambda: seed_in("/opt/*/plan.json", "/usr/local/*/plan.json"),
         "record": lambda: seed_in(f"{results}/runs/*/record.json", f"{results}/runs/*/*.json"),
         "sweep": lambda: seed_in("/run/machine/owlt/profiles/sweeps/*.yaml"),
         "file of another run": lambda: matches(f"/run/owlt/*/file-{size}.bin") + matches("/run/owlt/*/captures"),

@@ -186,14 +186,22 @@ def test_after_file_data_a_reader_reads_any_datagram_as_it_is_read_alone(
         assert reader.read(bytes(altered), 0) == read(bytes(altered))
 
 
+def written(offset: int, content: bytes, lengths: Lengths) -> bytes:
+    octets = offset.to_bytes(4) + content
+    return cfdp_pdu(octets, is_data=True, entity_bytes=lengths[0], sequence_bytes=lengths[1])
+
+
 @pytest.mark.parametrize("lengths", [(1, 1), (2, 2), (3, 5), (8, 8)])
-def test_a_reader_reads_the_file_data_that_follow_others(lengths: Lengths) -> None:
+def test_a_reader_decodes_the_header_of_the_first_of_many_file_data(lengths: Lengths) -> None:
+    """What follows it refers to the same decoded ids."""
     reader = PduReader(with_crc=False, entities=ENTITIES)
+    sources = set()
     for offset, content in ((0, b"abc"), (3, b"defg"), (2**32 - 2, b"h")):
-        octets = offset.to_bytes(4) + content
-        datagram = cfdp_pdu(octets, is_data=True, entity_bytes=lengths[0], sequence_bytes=lengths[1])
+        datagram = written(offset, content, lengths)
         found = reader.read(datagram, 7)
 
         assert isinstance(found, FileDataPdu)
         assert (found.offset, found.file_data, found) == (offset, content, read(datagram, transaction=7))
-    assert reader.read(cfdp_pdu(b"\xff\xff\xff\xffab", is_data=True), 7) is None
+        sources.add(id(found.source_entity_id))
+    assert len(sources) == 1
+    assert reader.read(written(2**32 - 1, b"ab", lengths), 7) is None
