@@ -113,14 +113,14 @@ def milliseconds_in_32_bits() -> None:
 
 def no_transaction_65535() -> None:
     """The CFDP receiver takes transaction 65,535 for none, as a program with the value 0xFFFF for "none" does."""
-    module = agent("cfdp.receiving")
-    read_pdu = module.read_pdu
+    module = agent("cfdp.pdus")
+    read = module.PduReader.read
 
-    def read(*words: Any, **options: Any) -> Any:
-        pdu = read_pdu(*words, **options)
+    def read_some(*words: Any) -> Any:
+        pdu = read(*words)
         return None if pdu is not None and module.transaction_of(pdu) == 0xFFFF else pdu
 
-    module.read_pdu = read
+    module.PduReader.read = read_some
 
 
 def not_resumed() -> None:
