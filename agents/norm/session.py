@@ -221,15 +221,12 @@ class Session:
     def next_event(self, within_s: float) -> Event | None:
         """The next event; None if libnorm has shown no activity within this time.
 
-        There may be one for each packet, so no clock is read here. The descriptor stays readable until the last event
-        is taken.
+        There may be one for each packet, so no clock is read here.
         """
         event = Event()
-        while True:
+        while not self._norm["NormGetNextEvent"](self._instance, ctypes.byref(event), False):
             if not self._wait(within_s):
                 return None
-            if self._norm["NormGetNextEvent"](self._instance, ctypes.byref(event), False):
-                break
         if event.type == EventType.SEND_ERROR:
             raise Failed("libnorm cannot send: no route to the session's address, or the interface is down")
         return event
