@@ -79,15 +79,9 @@ add_mount '/sys /dev/sys none rbind'
 add_mount 'owlt-pts /dev/dev/pts devpts newinstance,ptmxmode=666,mode=620,nosuid,noexec'
 links=
 for place in {" ".join(SYSTEM)}; do
-  if [ ! -L $place ]; then see $place $place
-  else
-    case $place in
-      /*/*) ln -s "$(readlink $place)" /dev$place ;;
-      *) links="$links $place" ;;
-    esac
-  fi
+  if [ -L $place ]; then links="$links $place"; else see $place $place; fi
 done
-[ -z "$links" ] || cp -RP $links /dev
+[ -z "$links" ] || cp -P --parents $links /dev
 mount_all
 """
 _HIDE_SECRETS = f"""# what a user of the machine may not read: passwords, keys
@@ -149,13 +143,12 @@ def enclosure(
     `directory` holds the files of the rig. The host sees its own and `login`, with the accounts;
     implementations do not see `login`. `needed` are the paths that must be visible: Python, this project, third-party
     implementations. `names` are the test addresses by role: the host's own name (uname(1)) has that of its role, so
-    that a program can look up the host that it runs on. `results` has the results directories below
-    `MAY_HOLD_RESULTS`, a line each; the lines look for them if it does not exist.
+    that a program can look up the host that it runs on. `results` is a file with the results directories
+    below `MAY_HOLD_RESULTS`, a line each; None: the shell lines look for them.
     """
     of_program = [path for path in needed if is_below(path, OF_PROGRAM)]
     lines = [_ROOT, _hide_results(results), _HIDE_SECRETS]
     lines += [f"see {shlex.quote(path)} {shlex.quote(_escaped(path))}" for path in needed]
-    lines.append("mount_all")
     shown = {f"/dev/dev/kept/{number}": f"/dev{path}" for number, path in enumerate(of_program)}
     shown |= {f"/dev{base_of(role)}": str(directory / role), f"/dev{login}": str(login)}
     lines += [_add_bind(source, target, "rbind,X-mount.mkdir") for target, source in shown.items()]
@@ -164,7 +157,12 @@ def enclosure(
     hosts = ["127.0.0.1 localhost", f"{names[role]} $(uname -n)", *(f"{names[each]} {each}" for each in names)]
     lines.append("printf '%s\\n' " + " ".join(f'"{line}"' for line in hosts) + " >/dev/hosts")
     lines.append(f"[ ! -e /etc/hosts ] || {_add_bind('/dev/hosts', '/etc/hosts', 'bind,ro')}")
-    lines += [f"add_mount '{_LOGS}'", "mount_all", _LOG_FILES, f"rm null {_VIEWS} {_SEEN} {_TABLE} {_SECRETS}"]
+    lines += [
+        f"add_mount '{_LOGS}'",
+        f"mount --all --fstab {_TABLE}",
+        _LOG_FILES,
+        f"rm null {_VIEWS} {_SEEN} {_TABLE} {_SECRETS}",
+    ]
     hidden = (_escaped(str(login)), "/var/log")
     first = [f"owlt-hidden {place} tmpfs ro,size=4k,mode=755 0 0" for place in hidden]
     last = [f"/dev/kept/{n} {_escaped(path)} none rbind,X-mount.mkdir 0 0" for n, path in enumerate(of_program)]
@@ -180,13 +178,9 @@ def _add_bind(source: str, target: str, options: str) -> str:
 
 
 def _hide_results(results: Path | None) -> str:
-    search = f"for place in {' '.join(MAY_HOLD_RESULTS)}; do hide_results /dev$place; done"
     if results is None:
-        return search
-    known = shlex.quote(str(results))
-    return f"""if [ ! -e {known} ]; then {search}
-else while IFS= read -r place; do hide "/dev$place"; done <{known}
-fi"""
+        return f"for place in {' '.join(MAY_HOLD_RESULTS)}; do hide_results /dev$place; done"
+    return f'while IFS= read -r place; do hide "/dev$place"; done <{shlex.quote(str(results))}'
 
 
 def accounts_alone(login: Path) -> str:

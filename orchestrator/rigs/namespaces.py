@@ -219,7 +219,8 @@ def _host(down: ExitStack, directory: Path, logs: Path, role: str) -> NearHost:
     login = directory / LOGIN_NAME
     view = accounts_alone(login)
     if role != "emulator":
-        view = enclosure(directory, role, login, needed_paths(), ADDRESSES, RESULTS_FILE)
+        results = RESULTS_FILE if RESULTS_FILE.exists() else None  # it exists in a guest
+        view = enclosure(directory, role, login, needed_paths(), ADDRESSES, results)
     script = f"exec 3>&1 </dev/null >&2\n{_named(role)}{view}echo ready >&3\nexec cat <&3 3>&-\n"
     ours, theirs = socket.socketpair()
     down.callback(ours.close)

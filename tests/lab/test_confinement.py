@@ -254,7 +254,6 @@ def test_a_secret_below_a_mount_of_etc_is_empty_with_any_name(tmp_path: Path, na
     assert (done.returncode, done.stdout) == (0, "known\n"), done.stderr
 
 
-@pytest.mark.usefixtures("namespaces")
 def reading_of_results(
     directory: Path, place: str, is_known: bool, first: str = ""
 ) -> subprocess.CompletedProcess[str]:
