@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from types import CodeType
 
-from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
+
+from owlt.installation import cache_directory
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-class CompiledTemplates(BytecodeCache):
-    """Templates that this process has compiled, for the environments of further pages."""
+class CompiledTemplates(FileSystemBytecodeCache):
+    """Compiled templates in the user's cache: compiling takes longer than rendering a page. Without a cache that can be
+    written, they are compiled again."""
 
     def __init__(self) -> None:
-        self._codes: dict[tuple[str, str], CodeType | None] = {}
+        super().__init__(str(cache_directory() / "templates"))
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Fill the bucket, if its template has been compiled from the same text."""
-        bucket.code = self._codes.get((bucket.key, bucket.checksum))
+        with suppress(OSError):
+            super().load_bytecode(bucket)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Keep what was compiled."""
-        self._codes[bucket.key, bucket.checksum] = bucket.code
-
-
-COMPILED = CompiledTemplates()
-"""Those of all pages, and of the dashboard."""
+        with suppress(OSError):
+            Path(self.directory).mkdir(parents=True, exist_ok=True)
+            super().dump_bytecode(bucket)
 
 
 def new_environment() -> Environment:
@@ -36,7 +38,7 @@ def new_environment() -> Environment:
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
-        bytecode_cache=COMPILED,
+        bytecode_cache=CompiledTemplates(),
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -138,6 +138,11 @@ def dissect(
         yield from capture.by_octets(rows[first : first + _ROWS_BETWEEN_TSHARKS])
 
 
+def takes_tshark(session: Session, dissector: Dissector) -> bool:
+    """Whether tshark reads all packets of the session, or counts its segments; it reads unusual packets in any case."""
+    return bool(session.tcp_ports or session.sctp_ports) or _Readers(dissector).need_tshark
+
+
 @dataclass(frozen=True)
 class _Capture:
     """The packets of a capture, of which each row of `is_sender` says whether the sender sent it."""
@@ -215,8 +220,9 @@ class _Readers:
 
     @property
     def need_tshark(self) -> bool:
-        """Whether one of them cannot do without."""
-        return not self._by_name or any(reader.NEEDS_TSHARK for reader in self._by_name.values())
+        """Whether one of them cannot do without, or a protocol has none."""
+        unread = self.dissector.names() - set(self._by_name) - {LEFT_ALONE}
+        return bool(unread) or any(reader.NEEDS_TSHARK for reader in self._by_name.values())
 
     def of_octets(self) -> list[str]:
         """The names of the protocols that tshark does not have to dissect."""

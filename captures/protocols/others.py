@@ -150,7 +150,6 @@ class Datagrams(Reader):
     """
 
     TITLE = "UDP"
-    NEEDS_TSHARK = True
 
     def __init__(self) -> None:
         self._frames: dict[tuple[str, int, bytes], int] = {}

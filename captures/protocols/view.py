@@ -27,6 +27,8 @@ from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.decoding import FIN, RST, SYN, Kind
 from owlt.captures.frames.session import Host, Session, summary_filter
 from owlt.captures.matches.delivery import INTACT, Crossing, Delivery
+from owlt.captures.protocols.dissection import takes_tshark
+from owlt.captures.protocols.dissector import parse_dissector
 from owlt.captures.protocols.icmp import icmp_errors
 from owlt.captures.protocols.ladder import last_new_data, termination_lines
 from owlt.captures.protocols.messages import (
@@ -367,7 +369,8 @@ def load_or_view(run_dir: Path, session: Session, dissector: Sequence[str]) -> P
         crossing = load_or_match(run_dir, at_sender, at_receiver, session)
         return view(read_exchange(crossing, session, dissector), at_sender, session, dissector)
 
-    arguments = [session.model_dump(mode="json"), list(dissector), tshark_version()]
+    version = tshark_version() if takes_tshark(session, parse_dissector(dissector)) else ""
+    arguments = [session.model_dump(mode="json"), list(dissector), version]
     return load_or_make(run_dir / VIEW, ProtocolView, arguments, make)
 
 

@@ -43,7 +43,7 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.own_directories import process_directory
 from owlt.reports.comparison.metrics import TIME_TO_DELIVERY
 from owlt.reports.looks import SERIES, Looks
-from owlt.reports.rendering import COMPILED, TEMPLATES
+from owlt.reports.rendering import TEMPLATES, CompiledTemplates
 from owlt.reports.results.channels import channel_head
 from owlt.reports.units import measured_text, number_text
 
@@ -90,7 +90,7 @@ def new_app(
     """
     app = Flask("owlt.orchestrator.dashboard")
     app.jinja_env.undefined = StrictUndefined
-    app.jinja_env.bytecode_cache = COMPILED
+    app.jinja_env.bytecode_cache = CompiledTemplates()
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters |= {
         "series": _series,

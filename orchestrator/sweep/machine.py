@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent import futures
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,9 @@ from owlt.orchestrator.run.launching import (
     VirtualWorkers,
 )
 from owlt.orchestrator.sweep.allocation import Places, SlotsHere
+
+WORTH_PROCESSES = 8
+"""Runs; the analysis of fewer takes less time than processes for it take to start."""
 
 
 class Machine(Protocol):
@@ -77,9 +80,16 @@ class ThisMachine:
         return SlotsHere(slots)
 
     def analysis_executor(self, plan: Plan) -> Executor:
-        """A process for each core. They yield to the guests: on the real clock, waiting for a core would be part of a
-        run's time."""
-        return processes(len(os.sched_getaffinity(0)), "lowest" if plan.sweep.clock == "real" else "low")
+        """A process for each core, or a thread for few runs on the exact clock."""
+        if plan.sweep.clock == "exact" and len(plan.runs) < WORTH_PROCESSES:
+            return ThreadPoolExecutor(1)
+        return _analysis_processes(plan)
+
+
+def _analysis_processes(plan: Plan) -> Executor:
+    """A process for each core. They yield to the guests: on the real clock, waiting for a core would be part of a run's
+    time."""
+    return processes(len(os.sched_getaffinity(0)), "lowest" if plan.sweep.clock == "real" else "low")
 
 
 THIS_MACHINE = ThisMachine()
@@ -110,7 +120,7 @@ class PreparedMachine(ThisMachine):
     def analysis_executor(self, plan: Plan) -> Executor:
         """The processes of the first plan."""
         if self._executor is None:
-            self._executor = KeptExecutor(partial(super().analysis_executor, plan))
+            self._executor = KeptExecutor(partial(_analysis_processes, plan))
             self._end.callback(self._executor.end)
         return self._executor
 

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from owlt.reports.answer.changes import Change, Relation, loss
 from owlt.reports.comparison.cells import Cell, Criterion, Point, Sample
@@ -111,7 +111,7 @@ def _wilcoxon(logs: Sequence[float]) -> float | None:
         return None
     if not any(logs):
         return 1.0
-    return float(stats.wilcoxon(logs, zero_method="zsplit").pvalue)
+    return float(scipy.stats.wilcoxon(logs, zero_method="zsplit").pvalue)
 
 
 def least_cells(implementations: int) -> int:
@@ -158,7 +158,7 @@ def _fisher(before: Share | None, after: Share | None) -> float | None:
     if before is None or after is None:
         return None
     table = [[each.count, each.n - each.count] for each in (before, after)]
-    return float(stats.fisher_exact(table).pvalue)
+    return float(scipy.stats.fisher_exact(table).pvalue)
 
 
 def _verdict(

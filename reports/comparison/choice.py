@@ -24,8 +24,8 @@ from math import ceil, comb, exp, floor, inf, isfinite, log, sqrt
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from owlt.reports.comparison.estimates import CONFIDENCE, exact_bounds
 
@@ -231,7 +231,7 @@ class _Means(NamedTuple):
 
     def low(self, level: float) -> float:
         """The one-sided lower bound at a level."""
-        return self.value * exp(float(special.stdtrit(self.freedom, level)) * self.deviation)
+        return self.value * exp(float(scipy.special.stdtrit(self.freedom, level)) * self.deviation)
 
     def high(self, level: float) -> float:
         """The one-sided upper bound at a level."""
@@ -240,7 +240,7 @@ class _Means(NamedTuple):
     @property
     def p_behind(self) -> float:
         """The p-value of not being behind."""
-        return float(special.stdtr(self.freedom, log(self.value) / self.deviation))
+        return float(scipy.special.stdtr(self.freedom, log(self.value) / self.deviation))
 
 
 def _means(one: Contestant, other: Contestant) -> _Means | None:
@@ -312,7 +312,7 @@ class _Test(NamedTuple):
             return 0
         place = exact_place(self.n, self.m, level)
         if self.deviation:
-            quantile = float(special.stdtrit(self.freedom, level))
+            quantile = float(scipy.special.stdtrit(self.freedom, level))
             place = min(place, floor(self.n * self.m * (0.5 + quantile * self.deviation)) + 1)
         return max(place, 1)
 
@@ -321,7 +321,7 @@ class _Test(NamedTuple):
         p = max(_exact_p(self.n, self.m, pairs), 0.5 ** min(self.n, self.m))
         if not self.deviation or not pairs:
             return p
-        return max(p, float(special.stdtr(self.freedom, (pairs / (self.n * self.m) - 0.5) / self.deviation)))
+        return max(p, float(scipy.special.stdtr(self.freedom, (pairs / (self.n * self.m) - 0.5) / self.deviation)))
 
 
 def _shares(one: Contestant, other: Contestant, level: float) -> tuple[Bounded, Bounded]:
@@ -359,13 +359,13 @@ def exact_place(n: int, m: int, level: float) -> int:
     """The place of the one-sided bound among the sorted ratios of n and m runs, from 1, if both vary in the same way
     (Mann and Whitney 1947); 0: there are too few runs for one."""
     if max(n, m) > MOST_EXACT:
-        return floor(n * m / 2 + float(special.ndtri(level)) * sqrt(n * m * (n + m + 1) / 12)) + 1
+        return floor(n * m / 2 + float(scipy.special.ndtri(level)) * sqrt(n * m * (n + m + 1) / 12)) + 1
     return len(np.flatnonzero(_distribution(n, m) <= level))
 
 
 def _exact_p(n: int, m: int, pairs: int) -> float:
     if max(n, m) > MOST_EXACT:
-        return float(special.ndtr((pairs - n * m / 2) / sqrt(n * m * (n + m + 1) / 12)))
+        return float(scipy.special.ndtr((pairs - n * m / 2) / sqrt(n * m * (n + m + 1) / 12)))
     return float(_distribution(n, m)[pairs])
 
 

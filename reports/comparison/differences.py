@@ -19,8 +19,8 @@ from itertools import combinations
 from math import ceil, comb
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special, stats
 
 from owlt.reports.comparison.choice import ERROR, MOST_EXACT, MOST_REPETITIONS, exact_place
 
@@ -67,7 +67,7 @@ class Pair:
         if self.a12 is None or self.a12 == 0.5:
             return None
         level = SIGNIFICANCE / max(pairs, 1)
-        z = float(special.ndtri(1 - level / 2) + special.ndtri(POWER))
+        z = float(scipy.special.ndtri(1 - level / 2) + scipy.special.ndtri(POWER))
         noether = ceil(z**2 / (6 * (self.a12 - 0.5) ** 2))  # Noether 1987, equal samples
         needed = max(noether if 0 < self.a12 < 1 else 0, least_repetitions(pairs))
         return needed if needed <= MOST_REPETITIONS else None
@@ -116,7 +116,7 @@ def mann_whitney(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> li
     for place, (one, other) in enumerate(pairs):
         if not one or not other:
             continue
-        ranks = stats.rankdata([*one, *other])  # the same test, and an infinite score has a finite rank
+        ranks = scipy.stats.rankdata([*one, *other])  # the same test, and an infinite score has a finite rank
         distinct = len(np.unique(ranks))
         if distinct == 1:
             p_values[place] = 1.0
@@ -125,7 +125,7 @@ def mann_whitney(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> li
         groups.setdefault((len(one), len(other), is_exact), []).append((place, ranks))
     for (size, _, is_exact), members in groups.items():
         ranks = np.stack([each for _, each in members])
-        result = stats.mannwhitneyu(
+        result = scipy.stats.mannwhitneyu(
             ranks[:, :size], ranks[:, size:], axis=1, method="exact" if is_exact else "asymptotic"
         )
         for (place, _), p in zip(members, result.pvalue, strict=True):
@@ -143,14 +143,15 @@ def kruskal_wallis(cells: Sequence[Sequence[Sequence[float]]]) -> list[float | N
     p_values: list[float | None] = []
     for samples in cells:
         filled = [sample for sample in samples if sample]
-        ranks = stats.rankdata([value for sample in filled for value in sample]) if filled else np.array([])
         if len(filled) < 2:
             p_values.append(None)
-        elif len(np.unique(ranks)) == 1:
+            continue
+        ranks = scipy.stats.rankdata([value for sample in filled for value in sample])
+        if len(np.unique(ranks)) == 1:
             p_values.append(1.0)
         else:
             ends = np.cumsum([len(sample) for sample in filled])[:-1]
-            p_values.append(float(stats.kruskal(*np.split(ranks, ends)).pvalue))
+            p_values.append(float(scipy.stats.kruskal(*np.split(ranks, ends)).pvalue))
     return p_values
 
 

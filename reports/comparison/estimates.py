@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import isnan, sqrt
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -135,11 +136,14 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 @lru_cache(maxsize=4096)
 def share(count: int, n: int) -> Share | None:
-    """A share with its interval; None if n is 0."""
+    """A share with its interval (Wilson 1927), without scipy, which takes longer to load than a small report takes to
+    build; None if n is 0."""
     if not n:
         return None
-    bounds = scipy.stats.binomtest(count, n).proportion_ci(CONFIDENCE, method="wilson")
-    return Share(count, n, float(bounds.low), float(bounds.high))
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    centre = (count + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * sqrt(count * (n - count) / n + z * z / 4)
+    return Share(count, n, centre - half if count else 0.0, centre + half if count < n else 1.0)
 
 
 def exact_share(count: int, n: int) -> Interval:

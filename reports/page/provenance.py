@@ -9,7 +9,7 @@ from itertools import combinations
 from statistics import median
 
 import numpy as np
-from scipy.stats import theilslopes
+import scipy
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.reports.answer.sentences import percent_text
@@ -166,7 +166,7 @@ def drift_of(results: Results) -> Drift | None:
     if len(values) < LEAST_RUNS:
         return None
     positions, goodputs = np.array(values).T
-    slope, _, low, high = theilslopes(goodputs, positions, alpha=CONFIDENCE)
+    slope, _, low, high = scipy.stats.theilslopes(goodputs, positions, alpha=CONFIDENCE)
     whole = (positions.max() - positions.min()) / float(np.median(goodputs))
     return Drift(len(values), float(slope * whole), float(low * whole), float(high * whole))
 

@@ -16,7 +16,7 @@ from math import ceil, inf, pi
 from statistics import NormalDist, median, stdev
 from typing import Literal, NamedTuple
 
-from scipy import stats
+import scipy
 
 from owlt.reports.comparison.differences import holm
 from owlt.reports.comparison.estimates import CONFIDENCE, exact_share, median_interval
@@ -217,7 +217,7 @@ def _side(low: float, high: float, bounds: Bounds) -> Literal["confirmed", "not 
 
 def _sign_error(values: Sequence[float], bounds: Bounds, side: ClaimVerdict | None) -> float:
     """The p-value of the sign test at the bound that decides."""
-    return float(stats.binom.cdf(_against(values, bounds, side == "confirmed"), len(values), 0.5))
+    return float(scipy.stats.binom.cdf(_against(values, bounds, side == "confirmed"), len(values), 0.5))
 
 
 def _against(values: Sequence[float], bounds: Bounds, is_inside: bool) -> int:
@@ -230,7 +230,7 @@ def _against(values: Sequence[float], bounds: Bounds, is_inside: bool) -> int:
 def _binomial_error(count: Count, bound: float) -> float:
     """The p-value of a share on the side of the bound where it is."""
     way: Literal["less", "greater"] = "greater" if count.successes > bound * count.trials else "less"
-    return float(stats.binomtest(count.successes, count.trials, bound, alternative=way).pvalue)
+    return float(scipy.stats.binomtest(count.successes, count.trials, bound, alternative=way).pvalue)
 
 
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
@@ -254,7 +254,7 @@ def _can_decide(against: int, n: int) -> bool:
     """Whether the interval of a median of n values can leave out so many on the other side of a bound."""
     if not against:
         return n >= LEAST_DECIDING
-    return bool(stats.binom.cdf(against, n, 0.5) <= (1 - CONFIDENCE) / 2)
+    return bool(scipy.stats.binom.cdf(against, n, 0.5) <= (1 - CONFIDENCE) / 2)
 
 
 def _repetitions_for_share(share: Count, bounds: Bounds, performed: int) -> int | None:
