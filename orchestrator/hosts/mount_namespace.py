@@ -66,6 +66,11 @@ def mount(source: str, target: str, kind: str, options: str) -> None:
     _require(_LIBC.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), rest.encode()), target)
 
 
+def fstab_field(path: str) -> str:
+    """A path as a field of fstab(5)."""
+    return path.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011").replace("\n", "\\012")
+
+
 def unmount(target: str) -> None:
     """Unmount lazily, as `umount -l`: open files stay usable. Raises OSError."""
     _require(_LIBC.umount2(target.encode(), MNT_DETACH), target)

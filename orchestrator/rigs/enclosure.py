@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from owlt.orchestrator.hosts.confinement import ALONE, FIRST, KEPT, LAST, WITHOUT_A_RUN_BYTES
+from owlt.orchestrator.hosts.mount_namespace import fstab_field
 from owlt.orchestrator.hosts.visible_files import MAY_HOLD_RESULTS, SYSTEM, VIEW, is_below
 
 BASE = "/run/owlt"
@@ -25,25 +26,30 @@ _VIEWS, _SEEN, _TABLE, _SECRETS = (f"dev/mounts/{name}" for name in ("views", "s
 """Files relative to the root of the host: like fstab(5), its overlays, other mounts, and those that hide secrets; and
 the directories of the overlays, a line each. One mount(8) mounts what such a file contains, instead of a process for
 each."""
+_NODES = ("null", "zero", "full", "random", "urandom", "tty", "net/tun")
+"""The devices of a host, as far as the machine has them."""
+_OPEN_FILES = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+"""The links in /dev of a host to the open files of a program; the machine may not have them."""
 _ROOT = f"""set -e
 umask 022
 mount --make-rprivate /
 mounted=$(findmnt -nlo TARGET)
+cd /dev  # the machine's, also below the next mount
 mount -t tmpfs -o mode=755,size=1m owlt-root /dev
-mknod -m 666 /dev/null c 1 3
-mkdir -p /dev/dev /dev/proc /dev/sys /dev/run/sshd /dev/run/lock /dev/tmp /dev/root /dev/home
-mkdir -p /dev/var/tmp /dev/var/log /dev/var/lib /dev/var/cache /dev/var/empty/sshd
-ln -s /run /run/lock /dev/var
-mount -t tmpfs -o nosuid,mode=755,size=1m owlt-dev /dev/dev
+mount -t tmpfs -o nosuid,mode=755,size=1m,X-mount.mkdir owlt-dev /dev/dev
+nodes=
+for node in {" ".join((*_NODES, *_OPEN_FILES))}; do
+  if [ -e $node ]; then nodes="$nodes $node"; fi
+done
+cp -dR --preserve=mode --parents $nodes /dev/dev
 cd /dev/dev
-for node in null:3 zero:5 full:7 random:8 urandom:9; do mknod -m 666 ${{node%:*}} c 1 ${{node#*:}}; done
-mknod -m 666 tty c 5 0
-ln -s /proc/self/fd fd
-ln -s fd/0 stdin
-ln -s fd/1 stdout
-ln -s fd/2 stderr
-mkdir pts shm net kept kept/empty kept/machine kept/root mounts
-mknod -m 666 net/tun c 10 200
+for link in {" ".join(f"{name}:{target}" for name, target in _OPEN_FILES.items())}; do
+  [ -L ${{link%:*}} ] || ln -s ${{link#*:}} ${{link%:*}}
+done
+mkdir -p pts shm net kept/empty kept/machine kept/root mounts /dev/proc /dev/sys /dev/run/sshd /dev/run/lock \
+  /dev/tmp /dev/root /dev/home /dev/var/tmp /dev/var/log /dev/var/lib /dev/var/cache /dev/var/empty/sshd
+ln -s /run /run/lock /dev/var
+ln -s dev/null /dev/null
 ln -s pts/ptmx ptmx
 : >kept/nothing
 cd /dev
@@ -148,13 +154,14 @@ def enclosure(
     """
     of_program = [path for path in needed if is_below(path, OF_PROGRAM)]
     lines = [_ROOT, _hide_results(results), _HIDE_SECRETS]
-    lines += [f"see {shlex.quote(path)} {shlex.quote(_escaped(path))}" for path in needed]
+    lines += [f"see {shlex.quote(path)} {shlex.quote(fstab_field(path))}" for path in needed]
     shown = {f"/dev/dev/kept/{number}": f"/dev{path}" for number, path in enumerate(of_program)}
     shown |= {f"/dev{base_of(role)}": str(directory / role), f"/dev{login}": str(login)}
     lines += [_add_bind(source, target, "rbind,X-mount.mkdir") for target, source in shown.items()]
     lines += ["mount_all", _ENTER]
     lines += [_add_bind(str(login / name), f"/etc/{name}", "bind,ro") for name in _ACCOUNTS]
-    hosts = ["127.0.0.1 localhost", f"{names[role]} $(uname -n)", *(f"{names[each]} {each}" for each in names)]
+    hosts = ["127.0.0.1 localhost", f"{names[role]} $name", *(f"{names[each]} {each}" for each in names)]
+    lines.append("read -r name </proc/sys/kernel/hostname")
     lines.append("printf '%s\\n' " + " ".join(f'"{line}"' for line in hosts) + " >/dev/hosts")
     lines.append(f"[ ! -e /etc/hosts ] || {_add_bind('/dev/hosts', '/etc/hosts', 'bind,ro')}")
     lines += [
@@ -163,9 +170,9 @@ def enclosure(
         _LOG_FILES,
         f"rm null {_VIEWS} {_SEEN} {_TABLE} {_SECRETS}",
     ]
-    hidden = (_escaped(str(login)), "/var/log")
+    hidden = (fstab_field(str(login)), "/var/log")
     first = [f"owlt-hidden {place} tmpfs ro,size=4k,mode=755 0 0" for place in hidden]
-    last = [f"/dev/kept/{n} {_escaped(path)} none rbind,X-mount.mkdir 0 0" for n, path in enumerate(of_program)]
+    last = [f"/dev/kept/{n} {fstab_field(path)} none rbind,X-mount.mkdir 0 0" for n, path in enumerate(of_program)]
     last.append("owlt-hidden /dev/kept tmpfs ro,size=4k,mode=755 0 0")
     for file, texts in ((FIRST, first), (LAST, last), (KEPT, of_program)):
         lines.append(f"printf '%s\\n' {shlex.join(texts)} >{file}" if texts else f": >{file}")
@@ -174,7 +181,7 @@ def enclosure(
 
 
 def _add_bind(source: str, target: str, options: str) -> str:
-    return f"add_mount {shlex.quote(f'{_escaped(source)} {_escaped(target)} none {options}')}"
+    return f"add_mount {shlex.quote(f'{fstab_field(source)} {fstab_field(target)} none {options}')}"
 
 
 def _hide_results(results: Path | None) -> str:
@@ -187,8 +194,3 @@ def accounts_alone(login: Path) -> str:
     """Shell lines for the emulator's host: it sees the whole machine, except accounts and logs of logins."""
     mounts = [f"mount --bind -o ro {shlex.quote(str(login / name))} /etc/{name}" for name in _ACCOUNTS]
     return "\n".join(["set -e", *mounts, f"mount -t tmpfs -o {_LOG_OPTIONS} owlt-log /var/log", _LOG_FILES])
-
-
-def _escaped(path: str) -> str:
-    """A path as a field of fstab(5)."""
-    return path.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011")

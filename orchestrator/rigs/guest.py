@@ -24,7 +24,7 @@ from typing import IO, NoReturn
 from owlt import PACKAGE
 from owlt.agents.contract.implementation import Clock
 from owlt.emulator.kernel.bpf.loading import compiled_object, object_cache, sources
-from owlt.orchestrator.hosts.mount_namespace import mount
+from owlt.orchestrator.hosts.mount_namespace import fstab_field, mount
 from owlt.orchestrator.hosts.visible_files import results_directories
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.rigs.killed_programs import WARDEN_SCRIPT
@@ -117,23 +117,15 @@ def init_script(program: Sequence[str], in_task_directory: bool = True) -> str:
 
     The guest's own directory is the working directory of `program`, unless it mounts that itself (`mount_task`).
     """
-    masks = "\n".join(f"mount -t tmpfs tmpfs {path}" for path in MASKED)
-    seen = "\n".join(
-        f"mkdir -p {shlex.quote(place)} && mount -t hostfs -o ro none {shlex.quote(place)} -o {shlex.quote(path)}"
-        for place, path in seen_directories().items()
-    )
     enter = f"mount -t hostfs none {TASK_DIRECTORY} -o {OWN_DIRECTORY}\ncd {TASK_DIRECTORY}"
     return f"""#!/bin/sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/run LANG=C.UTF-8
 export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PYTHONHASHSEED=0 XDG_CACHE_HOME={CACHE}
 mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs devtmpfs /dev
-mkdir -p /dev/pts /dev/shm
+mount -t tmpfs tmpfs /run
+printf %s {shlex.quote(_mounts())} >/run/mounts
+mount --all --fstab /run/mounts
 ln -s /proc/self/fd /dev/fd; ln -s fd/0 /dev/stdin; ln -s fd/1 /dev/stdout; ln -s fd/2 /dev/stderr
-mount -t devpts devpts /dev/pts
-{masks}
-{seen}
 {_imports_from_project()}
 {_results_noted()}
 mkdir -p {TASK_DIRECTORY} {RIG_DIRECTORY} /run/netns
@@ -148,6 +140,17 @@ echo 4096 16384 4194304 >/proc/sys/net/ipv4/tcp_wmem
 echo o >/proc/sysrq-trigger
 sleep 60
 """
+
+
+def _mounts() -> str:
+    """What a guest mounts once /proc and /run are there, as lines of fstab(5)."""
+    lines = ["sysfs /sys sysfs rw", "devtmpfs /dev devtmpfs rw", "devpts /dev/pts devpts X-mount.mkdir"]
+    lines += [f"tmpfs {path} tmpfs X-mount.mkdir" for path in MASKED if path != "/run"]
+    lines += [
+        f"none {fstab_field(place)} hostfs ro,X-mount.mkdir,{fstab_field(path)}"
+        for place, path in seen_directories().items()
+    ]
+    return "".join(f"{line} 0 0\n" for line in lines)
 
 
 def mount_task() -> None:
