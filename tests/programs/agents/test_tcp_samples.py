@@ -16,8 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from owlt.agents.probes import tcp_samples
-from owlt.agents.probes.sock_diag import INFO, Diagnostics, SocketState, read_info
-from owlt.agents.probes.tcp_samples import MOST_ROWS, SAMPLE_COLUMNS, TOTALS, Ours, Samples, read_counters, read_ports
+from owlt.agents.probes.tcp_samples import (
+    INFO,
+    MOST_ROWS,
+    SAMPLE_COLUMNS,
+    TOTALS,
+    Diagnostics,
+    Ours,
+    Samples,
+    SocketState,
+    read_counters,
+    read_info,
+    read_ports,
+)
 from tests.programs.agents.conftest import Start
 
 LOOPBACK = "127.0.0.1"
