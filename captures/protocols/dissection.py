@@ -25,10 +25,9 @@ from owlt.captures.protocols.checksums import WITHOUT_OPTIONS, header_is_right, 
 from owlt.captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector
 from owlt.captures.protocols.ltp import Ltp
 from owlt.captures.protocols.norm import Norm
-from owlt.captures.protocols.others import Datagrams, Quic, Udt, Uftp
+from owlt.captures.protocols.others import Datagrams, Quic, Sctp, Udt, Uftp
 from owlt.captures.protocols.reader import NO_FIELDS, Packet, Reader
 from owlt.captures.protocols.saratoga import Saratoga
-from owlt.captures.protocols.sctp import Sctp
 from owlt.captures.protocols.segments import Segment, plain_segments
 from owlt.captures.protocols.tcp import Tcp
 from owlt.captures.protocols.tshark import NoDissection, ip_packets, tshark_fields

@@ -1,11 +1,23 @@
-"""QUIC, UFTP and UDT (of which SRT is the successor), by the names that tshark has for their packets."""
+"""QUIC, UFTP and UDT (of which SRT is the successor), by the names that tshark has for their packets; SCTP, by its
+chunks; and datagrams of a protocol that is not known.
+"""
 
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Iterator
 
-from owlt.captures.protocols.reader import CUT, REPEATED, RETRANSMISSION, Packet, PacketContent, Reader, Unreadable
+from owlt.captures.protocols.reader import (
+    CUT,
+    REPEATED,
+    RETRANSMISSION,
+    Packet,
+    PacketContent,
+    Reader,
+    Unreadable,
+    each_unit,
+)
 
 _UFTP = (
     *("ANNOUNCE", "REGISTER", "CLIENT_KEY", "REG_CONF", "KEYINFO", "KEYINFO_ACK", "FILEINFO", "FILEINFO_ACK"),
@@ -141,6 +153,71 @@ def _quic_number(octets: bytes, place: int) -> tuple[int, int]:
     if end > len(octets):
         raise IndexError(end)
     return int.from_bytes(octets[place:end], "big") & ((1 << 8 * (end - place) - 2) - 1), end
+
+
+_CHUNKS = {  # IANA's registry of chunk types
+    **dict(enumerate(("DATA", "INIT", "INIT ACK", "SACK", "HEARTBEAT", "HEARTBEAT ACK", "ABORT", "SHUTDOWN"))),
+    **dict(enumerate(("SHUTDOWN ACK", "ERROR", "COOKIE ECHO", "COOKIE ACK", "ECNE", "CWR", "SHUTDOWN COMPLETE"), 8)),
+    15: "AUTH",
+    64: "I-DATA",
+    128: "ASCONF ACK",
+    130: "RE-CONFIG",
+    132: "PAD",
+    192: "FORWARD TSN",
+    193: "ASCONF",
+    194: "I-FORWARD TSN",
+}
+_DATA, _I_DATA, _SACK, _ABORT = "DATA", "I-DATA", "SACK", "ABORT"
+_CHUNK_HEADER_BYTES, _TSN_BYTES, _CHUNK_ALIGNMENT = 4, 4, 4
+_CHUNK_FIXED_BYTES = {_DATA: 16, _I_DATA: 20, _SACK: 16}
+"""The header and fixed fields of the chunks of which a field is read: RFC 9260, sections 3.3.1 and 3.3.4, and RFC 8260,
+section 2.1."""
+
+
+class Sctp(Reader):
+    """Reads packets chunk by chunk: RFC 9260. A packet is its common header and chunks; DATA chunks are numbered (TSN).
+
+    The position of data in the file does not follow from a TSN, but whether it is sent again does.
+    """
+
+    TITLE, LAYER = "SCTP", "sctp"
+    FIELDS = ("sctp.verification_tag",)
+
+    def __init__(self) -> None:
+        self._sent: defaultdict[tuple[str, str], set[bytes]] = defaultdict(set)
+        """The TSNs that each host has sent, by the verification tag, which tells the associations apart."""
+
+    def read(self, packet: Packet) -> list[PacketContent]:
+        """The content of each chunk."""
+        return each_unit(packet, lambda place: self._chunk(packet, place))
+
+    def _chunk(self, packet: Packet, place: int) -> tuple[PacketContent, int]:
+        octets = packet.payload
+        if place + _CHUNK_HEADER_BYTES > len(octets):
+            if packet.cut:
+                return PacketContent("chunk", CUT, unplaced=True), packet.datagram_bytes
+            raise Unreadable("a chunk without its header")
+        kind, length = octets[place], int.from_bytes(octets[place + 2 : place + 4])
+        name = _CHUNKS.get(kind, f"chunk {kind}")
+        is_in_packet = place + length <= packet.datagram_bytes or packet.number("ip.flags.mf") == 1
+        if length < _CHUNK_FIXED_BYTES.get(name, _CHUNK_HEADER_BYTES) or not is_in_packet:
+            raise Unreadable(f"{name} of {length} octets in a packet of {packet.datagram_bytes}")
+        end = min(place + -(-length // _CHUNK_ALIGNMENT) * _CHUNK_ALIGNMENT, packet.datagram_bytes)
+        number = octets[place + 4 : place + 8]
+        if name in (_DATA, _I_DATA):
+            return self._data(packet, name, number, length - _CHUNK_FIXED_BYTES[name]), end
+        if name == _SACK and len(number) == _TSN_BYTES:
+            return PacketContent(name, f"up to TSN {int.from_bytes(number)}"), end
+        return PacketContent(name, verdict="ended early" if name == _ABORT else ""), end
+
+    def _data(self, packet: Packet, name: str, number: bytes, count: int) -> PacketContent:
+        if len(number) < _TSN_BYTES:
+            return PacketContent(name, CUT, byte_count=count, unplaced=True)
+        sent = self._sent[packet.host, packet.text("sctp.verification_tag")]
+        is_sent_again = number in sent
+        sent.add(number)
+        detail = f"TSN {int.from_bytes(number)}, {count} B"
+        return PacketContent(RETRANSMISSION if is_sent_again else name, detail, byte_count=count, unplaced=True)
 
 
 class Datagrams(Reader):

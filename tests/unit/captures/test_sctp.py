@@ -17,8 +17,8 @@ from owlt.captures.frames.conversations import propose_session
 from owlt.captures.frames.packets import completed, has_right_checksums, left_to_the_card
 from owlt.captures.matches.delivery import INTACT
 from owlt.captures.matches.matching import match_captures
+from owlt.captures.protocols.others import Sctp
 from owlt.captures.protocols.reader import NO_FIELDS, Packet, Unreadable
-from owlt.captures.protocols.sctp import Sctp
 from owlt.emulator.channel.packet_filter import compiled
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, ethernet, flip, later, sctp_frame, timed, write_pcap
 from tests.unit.emulator.test_aimed_faults import passes
