@@ -2,20 +2,29 @@
 
 The file has the written form of a channel, and in its timeline also `trace` (a CSV file beside it), `contacts` (contact
 windows) and `outside` (what happens to packets between them), which become steps here.
+
+A trace is a recorded or computed channel as a CSV table over time; each row is a step. Its first column is `t`, in
+seconds; every other is DIRECTION.FIELD_UNIT, such as forward.delay_ms or both.rate_kbps. An empty cell means
+"unchanged", "none" removes a value. Lines that begin with # are comments. Contact windows, in which two stations see
+each other, set both links up and down.
 """
 
+from __future__ import annotations
+
+import csv
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
+from owlt.emulator.channel.link import impairments, key_of
 from owlt.emulator.channel.spec import CHANNEL_KEYS, DIRECTIONS, MOST_STEPS, ChannelSpec
-from owlt.emulator.channel.steps import contact_steps, parse_trace, parse_windows
 from owlt.emulator.faults import InvalidChannel
-from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, keys_below
-from owlt.inputs.quantities import parse_delay_ns
+from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, keys_below, unexpected
+from owlt.inputs.quantities import format_delay, parse_delay_ns
 from owlt.inputs.reader import Document, NotYaml, Positions, parse_yaml, read_text
 from owlt.inputs.validation import unknown_key
 
@@ -26,6 +35,12 @@ _ABOUT = ("name", "title", "source")
 _TIMELINE_KEYS = ("steps", "loop_after", "trace", "contacts", "outside")
 CHANNEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
 """Runs, and so directories, are named after their channel."""
+
+_WAYS = ("forward", "reverse", "both")
+_JITTER_TABLE = "jitter_table"
+_NONE = "none"
+"""The text that removes the value, in a cell of any column."""
+_TRACE_HEADER = re.compile(rf"(?P<way>{'|'.join(_WAYS)})\.(?P<rest>[A-Za-z_]+)")
 
 
 @dataclass(frozen=True)
@@ -80,11 +95,11 @@ def _profile(document: Document, file: str, trace_text: Callable[[str], str], ch
     return ChannelProfile(about["name"] or Path(file).stem, about["title"], " ".join(about["source"].split()), channel)
 
 
-def _unknown_keys(unknown: list[Any], places: "_Places") -> list[Mistake]:
+def _unknown_keys(unknown: list[Any], places: _Places) -> list[Mistake]:
     return [unknown_key(places.of((str(key),)), (*CHANNEL_KEYS, *_ABOUT)) for key in unknown]
 
 
-def _check_about(about: dict[str, Any], places: "_Places") -> None:
+def _check_about(about: dict[str, Any], places: _Places) -> None:
     for key, value in about.items():
         if not isinstance(value, str):
             raise Invalid(Mistake(got(value), "text", "put quotes around it", places.of((key,))))
@@ -94,7 +109,7 @@ def _check_about(about: dict[str, Any], places: "_Places") -> None:
 
 
 def _channel(
-    written: dict[str, Any], places: "_Places", trace_text: Callable[[str], str], mistakes: list[Mistake]
+    written: dict[str, Any], places: _Places, trace_text: Callable[[str], str], mistakes: list[Mistake]
 ) -> ChannelSpec:
     """The channel at its start. Raises Invalid with these and its own mistakes."""
     steps = _placed_steps(written, places, trace_text)
@@ -254,15 +269,17 @@ def _in_one(sources: list[list[_PlacedStep]]) -> list[_PlacedStep]:
             try:
                 at_ns = parse_delay_ns(each.step.get("at"))
             except Invalid as error:
-                raise Invalid(*(mistake.at(_at(each)) for mistake in error.mistakes)) from None
+                raise Invalid(*(mistake.at(_time_place(each)) for mistake in error.mistakes)) from None
             if at_ns <= before_ns:
-                raise Invalid(Mistake(got(each.step["at"]), "steps in increasing order of time", where=_at(each)))
+                raise Invalid(
+                    Mistake(got(each.step["at"]), "steps in increasing order of time", where=_time_place(each))
+                )
             before_ns = at_ns
             at.setdefault(at_ns, []).append(each)
     return [_joined(at[at_ns]) for at_ns in sorted(at)]
 
 
-def _at(step: _PlacedStep) -> Place:
+def _time_place(step: _PlacedStep) -> Place:
     return replace(step.place, key=(*step.place.key, "at"))
 
 
@@ -306,3 +323,212 @@ def _with_own_jitter(placed: _PlacedStep, own: Mapping[str, Mapping[str, Any]]) 
         return placed
     whole = {direction: links.get(direction, _fields(placed.step, direction)) for direction in DIRECTIONS}
     return _PlacedStep({"at": placed.step["at"], **whole}, placed.place)
+
+
+@dataclass(frozen=True)
+class TraceStep:
+    """One row of a trace: the step as written, and its line in the file."""
+
+    line: int
+    step: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _TraceColumn:
+    header: str
+    way: str
+    field: str
+    read: Callable[[str], Any]
+
+
+def parse_trace(text: str, file: str) -> list[TraceStep]:
+    """Return the rows of a trace in their order.
+
+    `file` is its name in messages. Raises Invalid with file, line and column.
+    """
+    rows = csv.reader(text.removeprefix("\ufeff").splitlines(), skipinitialspace=True)
+    columns: list[_TraceColumn] = []
+    steps: list[TraceStep] = []
+    before_ns = -1
+    for row in rows:
+        if not any(cell.strip() for cell in row) or row[0].lstrip().startswith("#"):
+            continue
+        where = Place(file, rows.line_num)
+        if not columns:
+            columns = _trace_columns(row, where)
+            continue
+        if len(row) != len(columns) + 1:
+            raise Invalid(Mistake(f"got {len(row)} cells", f"{len(columns) + 1}, as in the header", where=where))
+        at_ns = _time_ns(row[0], where)
+        if at_ns <= before_ns:
+            expected = f"more than in the row before, {format_delay(before_ns)}"
+            raise Invalid(Mistake(f"got {row[0].strip()}", expected, where=_cell_place("t", where)))
+        before_ns = at_ns
+        steps.append(TraceStep(rows.line_num, {"at": format_delay(at_ns)} | _changes_in_row(columns, row[1:], where)))
+    if not steps:
+        expected = "a header such as t,forward.delay_ms and a row for each step"
+        raise Invalid(Mistake("got no rows", expected, where=Place(file)))
+    return steps
+
+
+def _trace_columns(row: list[str], where: Place) -> list[_TraceColumn]:
+    headers = [cell.strip() for cell in row]
+    if headers[0] != "t" or len(headers) == 1:
+        raise Invalid(Mistake(f"got the header {','.join(headers)!r:.80}", "t and then columns of links", where=where))
+    columns = [_trace_column(header, where) for header in headers[1:]]
+    for number, column in enumerate(columns):
+        for other in columns[:number]:
+            if column.field == other.field and (column.way == other.way or "both" in (column.way, other.way)):
+                problem = f"got the columns {other.header} and {column.header}"
+                raise Invalid(Mistake(problem, f"one column for {column.field}", where=where))
+    return columns
+
+
+def _trace_column(header: str, where: Place) -> _TraceColumn:
+    match = _TRACE_HEADER.fullmatch(header)
+    way, rest = (match["way"], match["rest"]) if match else ("", "")
+    if rest == _JITTER_TABLE:
+        return _TraceColumn(header, way, "jitter", _table)
+    for field, row in ((key_of(name), row) for name, row in impairments().items()):
+        if rest == field and row.quantity in ("share", "switch"):
+            return _TraceColumn(header, way, field, _number if row.quantity == "share" else _switch)
+        unit = row.trace_units.get(rest.removeprefix(f"{field}_"))
+        if unit is not None and rest.startswith(f"{field}_"):
+            return _TraceColumn(header, way, field, _jitter(unit) if row.quantity == "jitter" else _quantity(unit))
+    expected = f"{'|'.join(_WAYS)}, a dot and one of {', '.join([*_trace_column_names(), _JITTER_TABLE])}"
+    raise Invalid(Mistake(f"got the column {header!r:.60}", expected, where=where))
+
+
+def _trace_column_names() -> Iterator[str]:
+    """The part of a column's name after its direction, with the possible units."""
+    for name, row in impairments().items():
+        if row.trace_units:
+            yield f"{key_of(name)}_{'|'.join(row.trace_units)}"
+        elif row.quantity in ("share", "switch"):
+            yield key_of(name)
+
+
+def _changes_in_row(columns: list[_TraceColumn], cells: list[str], where: Place) -> dict[str, dict[str, Any]]:
+    changes: dict[str, dict[str, Any]] = {}
+    for column, cell in zip(columns, map(str.strip, cells), strict=True):
+        if cell:
+            try:
+                changes.setdefault(column.way, {})[column.field] = _NONE if cell == _NONE else column.read(cell)
+            except Invalid as error:
+                place = _cell_place(column.header, where)
+                raise Invalid(*(replace(each, problem=got(cell), where=place) for each in error.mistakes)) from None
+    return changes
+
+
+def _time_ns(cell: str, where: Place) -> int:
+    try:
+        at_ns = _decimal(cell) * 10**9
+        if at_ns == at_ns.to_integral_value():
+            return int(at_ns)
+    except Invalid:
+        pass
+    expected = "seconds, at least 0, to the nanosecond at most"
+    raise Invalid(Mistake(got(cell), expected, where=_cell_place("t", where)))
+
+
+def _cell_place(header: str, where: Place) -> Place:
+    return replace(where, key=(f"column {header}",))
+
+
+def _decimal(cell: str) -> Decimal:
+    try:
+        number = Decimal(cell.strip())
+    except InvalidOperation:
+        raise unexpected("a number") from None
+    if not number.is_finite() or number < 0 or abs(number.adjusted()) > 30:
+        raise unexpected("a number of at least 0")
+    return number
+
+
+def _number(cell: str) -> float:
+    return float(_decimal(cell))
+
+
+def _switch(cell: str) -> bool:
+    if cell not in ("0", "1"):
+        raise unexpected("0 or 1")
+    return cell == "1"
+
+
+def _quantity(unit: str) -> Callable[[str], str]:
+    return lambda cell: cell if cell == "unlimited" and unit.endswith("bit/s") else f"{_decimal(cell):f} {unit}"
+
+
+def _jitter(unit: str) -> Callable[[str], Any]:
+    """The amount of the jitter; 0 is no jitter."""
+
+    def read(cell: str) -> Any:
+        return {"amount": f"{number:f} {unit}"} if (number := _decimal(cell)) else _NONE
+
+    return read
+
+
+def _table(cell: str) -> dict[str, list[float]]:
+    """The values of the jitter's table; its amount is that of the link."""
+    return {"table": [float(_decimal(part)) for part in cell.split()]}
+
+
+Window = tuple[int, int]
+"""Start and end of a contact, in ns from the timeline's start."""
+
+
+def parse_windows(written: object) -> list[Window]:
+    """Return the windows of a list such as [["0 s", "600 s"], ["90 min", "100 min"]].
+
+    Raises Invalid if one ends before it begins, or if they overlap, touch or are out of order.
+    """
+    if not isinstance(written, list) or not written:
+        raise Invalid(Mistake(got(written), "a list of windows such as [[0 s, 600 s]]", where=_contact_place()))
+    windows = []
+    for number, each in enumerate(written):
+        with keys_below("contacts", number):
+            windows.append(_window(each))
+    for number, (before, after) in enumerate(itertools.pairwise(windows), start=1):
+        if after[0] <= before[1]:
+            problem = f"got a window from {format_delay(after[0])}"
+            expected = f"it to start after {format_delay(before[1])}, the end of the previous window"
+            raise Invalid(Mistake(problem, expected, "merge windows that overlap or touch", _contact_place(number)))
+    return windows
+
+
+def contact_steps(windows: Sequence[Window], outside: str, loop_after_ns: int | None) -> list[dict[str, Any]]:
+    """Return the steps, as written: both links up at each start and down at each end.
+
+    `outside` is the links' `while_down`. Raises Invalid if a window lies behind the loop, or if packets would
+    be held without end.
+    """
+    down = {"both": {"up": False, "while_down": outside}}
+    first_ns, last_ns = windows[0][0], windows[-1][1]
+    if loop_after_ns is not None and last_ns > loop_after_ns:
+        expected = f"an end by {format_delay(loop_after_ns)}, where the timeline loops"
+        raise Invalid(
+            Mistake(f"got an end at {format_delay(last_ns)}", expected, where=_contact_place(len(windows) - 1))
+        )
+    if outside == "hold" and loop_after_ns is None:
+        problem = "got 'hold', but nothing ends the hold after the last contact"
+        raise Invalid(
+            Mistake(problem, fix="use 'drop', or set loop_after to a later time", where=Place(key=("outside",)))
+        )
+    steps = [{"at": "0 s"} | down] if first_ns > 0 else []
+    for begin_ns, end_ns in windows:
+        steps.append({"at": format_delay(begin_ns), "both": {"up": True}})
+        steps += [{"at": format_delay(end_ns)} | down] if end_ns != loop_after_ns else []
+    return steps
+
+
+def _window(written: object) -> Window:
+    if not isinstance(written, list) or len(written) != 2:
+        raise Invalid(Mistake(got(written), "start and end, as in [0 s, 600 s]"))
+    begin_ns, end_ns = map(parse_delay_ns, written)
+    if end_ns <= begin_ns:
+        raise Invalid(Mistake(got(written), "an end after the start"))
+    return begin_ns, end_ns
+
+
+def _contact_place(*number: int) -> Place:
+    return Place(key=("contacts", *number))

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owlt.emulator.channel.channel_file import Changes, load_channel, parse_channel
+from owlt.emulator.channel.channel_file import Changes, contact_steps, load_channel, parse_channel, parse_windows
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
-from owlt.emulator.channel.steps import contact_steps, parse_windows
 from owlt.emulator.faults import InvalidChannel
 from owlt.inputs.quantities import format_delay, parse_delay_ns
 

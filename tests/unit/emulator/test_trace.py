@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from owlt.emulator.channel.channel_file import parse_trace
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
-from owlt.emulator.channel.steps import parse_trace
 from owlt.emulator.channel.text import LONGEST_TIMELINE_NS
 
 TIMES_NS = st.lists(st.integers(0, LONGEST_TIMELINE_NS), min_size=1, max_size=20, unique=True).map(sorted)
