@@ -31,11 +31,10 @@ from owlt.orchestrator.commands.report import merge, report
 from owlt.orchestrator.commands.reproduce import reproduce
 from owlt.orchestrator.commands.rig import rig_app
 from owlt.orchestrator.commands.run import extend, retry, run
-from owlt.orchestrator.commands.setup import setup
+from owlt.orchestrator.commands.setup import setup, third_party_app
 from owlt.orchestrator.commands.shrink import shrink
 from owlt.orchestrator.commands.soak import soak
 from owlt.orchestrator.commands.status import dashboard, status
-from owlt.orchestrator.commands.third_party import third_party_app
 from owlt.orchestrator.commands.usage import Quiet, Verbose, add_command, new_app, set_verbosity
 from owlt.orchestrator.commands.why import why
 from owlt.orchestrator.commands.worker import worker
