@@ -109,8 +109,7 @@ def bisect(
 
     Exit status: 0 if the first bad version is found, 1 if the first version is bad or the last one is good.
     """
-    from owlt.orchestrator.checks.bisecting import first_bad
-    from owlt.orchestrator.profiles.versions import find_version
+    from owlt.orchestrator.checks.bisecting import find_version, first_bad
 
     printer = Printer(as_json)
     limit = judging.limit()
@@ -141,7 +140,7 @@ def bisect(
 
 def _names(names: list[str], good: str | None, bad: str | None) -> list[str]:
     """The versions as NAME@VERSION or profiles, in the order of the search. Raises OwltError."""
-    from owlt.orchestrator.profiles.versions import versions_between
+    from owlt.orchestrator.checks.bisecting import versions_between
 
     if good is not None or bad is not None:
         if good is None or bad is None:

@@ -19,7 +19,6 @@ from owlt.orchestrator.commands.bisect import bisect
 from owlt.orchestrator.commands.channel import channel_app
 from owlt.orchestrator.commands.compare import compare
 from owlt.orchestrator.commands.conform import conform
-from owlt.orchestrator.commands.dashboard import dashboard
 from owlt.orchestrator.commands.edges import edges
 from owlt.orchestrator.commands.figure import figure
 from owlt.orchestrator.commands.implementations import implementations_app, pairs
@@ -32,11 +31,10 @@ from owlt.orchestrator.commands.report import merge, report
 from owlt.orchestrator.commands.reproduce import reproduce
 from owlt.orchestrator.commands.rig import rig_app
 from owlt.orchestrator.commands.run import extend, retry, run
-from owlt.orchestrator.commands.setup import setup
+from owlt.orchestrator.commands.setup import setup, third_party_app
 from owlt.orchestrator.commands.shrink import shrink
 from owlt.orchestrator.commands.soak import soak
-from owlt.orchestrator.commands.status import status
-from owlt.orchestrator.commands.third_party import third_party_app
+from owlt.orchestrator.commands.status import dashboard, status
 from owlt.orchestrator.commands.usage import Quiet, Verbose, add_command, new_app, set_verbosity
 from owlt.orchestrator.commands.why import why
 from owlt.orchestrator.commands.worker import worker

@@ -50,8 +50,7 @@ def worker(
     if not scheduler:
         raise OwltError(Mistake.of("--scheduler", "is missing", "the address of a Dask scheduler: tls://HOST:8786"))
     settings = security.security_for(scheduler, tls, without_authentication)
-    from owlt.orchestrator.sweep.cluster_service import Service
-    from owlt.orchestrator.sweep.cluster_worker import serve
+    from owlt.orchestrator.sweep.cluster_service import Service, serve
     from owlt.orchestrator.sweep.machine import THIS_MACHINE
 
     cpus = sorted(os.sched_getaffinity(0))

@@ -24,7 +24,7 @@ from werkzeug.exceptions import HTTPException
 from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.dashboard.answers import Answers
-from owlt.orchestrator.dashboard.control import add_control_pages
+from owlt.orchestrator.dashboard.control import Retries, add_control_pages, add_retry_pages
 from owlt.orchestrator.dashboard.emulator_page import EmulatorWatch, add_emulator_page
 from owlt.orchestrator.dashboard.index import LEVELS, SHOWN_METRICS, Directories
 from owlt.orchestrator.dashboard.packet_views import (
@@ -35,7 +35,6 @@ from owlt.orchestrator.dashboard.packet_views import (
     lists_in,
 )
 from owlt.orchestrator.dashboard.protection import Token, protect
-from owlt.orchestrator.dashboard.retrying import Retries, add_retry_pages
 from owlt.orchestrator.dashboard.run_pages import add_run_pages
 from owlt.orchestrator.dashboard.sweep_pages import Tags, add_file_pages, add_sweep_pages
 from owlt.orchestrator.ending import ended_by_signals

@@ -2,25 +2,32 @@
 
 Only one `owlt run` uses a machine at a time. Its lease ends when it has not called for a while, for example because it
 was killed: then the machine's guests end. A job is one batch. It reports the lines of its worker, each with the files
-that the line says are complete: those of a run, or a certificate. The functions at the end are what `owlt run` calls
-through Dask.
+that the line says are complete: those of a run, or a certificate. `owlt worker` offers the machine to a Dask scheduler
+until it is interrupted; the functions after `ServicePlugin` are what `owlt run` calls through it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from distributed import WorkerPlugin, get_worker
+import dask
+import distributed
+from distributed import Security, WorkerPlugin, get_worker
+from distributed.core import rpc
 from pydantic import TypeAdapter
 
+from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.own_directories import process_directory
 from owlt.orchestrator.planning.estimate import guests_side_by_side
@@ -30,6 +37,7 @@ from owlt.orchestrator.rigs.provenance import Provenance, difference, difference
 from owlt.orchestrator.run.analysis import analyse_or_mark, note_machine_delay
 from owlt.orchestrator.run.events import ChannelCertified, RunEnded, RunStarted, event_in
 from owlt.orchestrator.run.launching import Launcher, Waits, Worker, WorkerHung
+from owlt.orchestrator.sweep.cluster_security import address_to_bind, require_loopback_only
 from owlt.orchestrator.sweep.machine import Machine
 from owlt.orchestrator.sweep.monitoring import silence_limit_s
 from owlt.results.certificates import Certified
@@ -388,3 +396,112 @@ def _service() -> Service:
     """Raises LookupError if this is no worker that `owlt worker` started."""
     service: Service = get_worker().plugins[PLUGIN].service
     return service
+
+
+PATIENCE_S = 10.0
+"""The time after which it prints that it waits for the scheduler."""
+AGAIN_S = 5.0
+"""After a scheduler was lost or did not answer."""
+ASKS_S = 1.0
+"""Time between two attempts to connect to a scheduler."""
+MORE_THREADS = 2
+"""Beside two for each slot: to compare, to extend the lease, to end."""
+
+
+@dataclass(frozen=True)
+class _Connection:
+    """How the scheduler is reached; without authentication it must listen on loopback only, unless that is accepted."""
+
+    scheduler: str
+    security: Security
+    accepts_plain: bool
+
+
+async def serve(
+    scheduler: str,
+    security: Security,
+    service: Service,
+    slots: int,
+    port: int,
+    note: Callable[[str], None],
+    accepts_plain: bool = False,
+) -> None:
+    """Serve until SIGINT, SIGTERM or SIGHUP; connect again if the scheduler was lost.
+
+    Raises OwltError for a scheduler without authentication to which others can connect, unless `accepts_plain`.
+    """
+    connection = _Connection(scheduler, security, accepts_plain)
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP is under nohup
+            loop.add_signal_handler(number, stopped.set)
+    try:
+        while not stopped.is_set():
+            await _serve_once(connection, service, slots, port, stopped, note)
+            if not stopped.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), AGAIN_S)
+    finally:
+        await asyncio.to_thread(service.shut_down)
+
+
+async def _serve_once(
+    connection: _Connection,
+    service: Service,
+    slots: int,
+    port: int,
+    stopped: asyncio.Event,
+    note: Callable[[str], None],
+) -> None:
+    """Serve until the connection ends or the user ends it."""
+    scheduler = connection.scheduler
+    require_loopback_only(scheduler, connection.accepts_plain)
+    with process_directory("worker") as directory, dask.config.set({"distributed.worker.http.routes": []}):
+        worker = distributed.Worker(
+            scheduler,
+            name=service.name,
+            nthreads=2 * slots + MORE_THREADS,
+            security=connection.security,
+            host=address_to_bind(scheduler),
+            port=port,
+            dashboard_address="127.0.0.1:0",  # Dask opens it in any case
+            memory_limit=0,
+            local_directory=str(directory),
+            plugins=(ServicePlugin(service),),
+        )
+        end = asyncio.create_task(stopped.wait())
+        start = asyncio.create_task(_started(worker, connection))
+        done, _ = await asyncio.wait([end, start], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            note(f"waits for {scheduler}: there is no scheduler, or it has other certificates")
+            await asyncio.wait([end, start], return_when=asyncio.FIRST_COMPLETED)
+        if start.done() and not start.exception():
+            note(f"offers {slots} slots to {scheduler}")
+            finished = asyncio.create_task(worker.finished())
+            await asyncio.wait([end, finished], return_when=asyncio.FIRST_COMPLETED)
+            if not stopped.is_set():
+                note(f"lost the scheduler {scheduler}; connects again")
+        elif start.done() and not isinstance(reason := start.exception(), OwltError):
+            note(f"cannot connect to {scheduler}: {(reason and reason.__cause__) or reason}; tries again")
+        for task in (start, end):
+            task.cancel()
+        with suppress(Exception):
+            await worker.close(nanny=False)
+        if start.done() and not start.cancelled() and isinstance(reason := start.exception(), OwltError):
+            raise reason
+
+
+async def _started(worker: distributed.Worker, connection: _Connection) -> None:
+    """Connect to the scheduler as soon as it runs. Raises OwltError if it is not safe to use."""
+    while True:
+        try:
+            async with rpc(
+                connection.scheduler, connection_args=connection.security.get_connection_args("worker")
+            ) as asked:
+                services = (await asked.identity(n_workers=0))["services"]
+            break
+        except OSError:  # such as a scheduler that is not running yet, or has other certificates
+            await asyncio.sleep(ASKS_S)
+    require_loopback_only(connection.scheduler, connection.accepts_plain, services)
+    await worker

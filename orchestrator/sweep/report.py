@@ -68,7 +68,7 @@ def make_checked_report(results: Path, with_pdf: bool = False) -> tuple[Path, Ch
     """Make the report and check the sweep's assertions; the results are loaded once for both. `with_pdf` adds a PDF to
     each figure."""
     from owlt.reports.comparison.stopping import load_due_results
-    from owlt.reports.page.build import build_report_of
+    from owlt.reports.page.page import build_report_of
 
     refuse_missing(results, "directory", "a results directory that 'owlt run' made, such as results/demo")
     if not (results / RUNS).is_dir():

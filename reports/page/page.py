@@ -1,26 +1,32 @@
-"""The page of a report: the contents of its sections, in the order of a reader's questions.
+"""A results directory becomes a report: its page, `report/index.html`, whose sections are in the order of a reader's
+questions, with figures, and tables as CSV beside it.
 
-Computing numbers belongs to `reports.comparison`, looks to report.css.
+The report depends on the results alone: built twice, it is the same bytes. Computing numbers belongs to
+`reports.comparison`, looks to report.css.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from owlt.captures.pool import shared
+from owlt.captures.protocols.messages import without_collections
 from owlt.reports.answer.answer import answer_of
 from owlt.reports.answer.assertions import findings_of
 from owlt.reports.answer.cell_verdicts import Verdict
 from owlt.reports.answer.regions import dimensions_of, map_of, place_text
 from owlt.reports.answer.sentences import farthest_text, percent_text, spread_text
-from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, criteria_of, with_labels
+from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, cells_of, criteria_of, with_labels
+from owlt.reports.comparison.derived_tables import DERIVED_FILES, write_derived_tables
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
-from owlt.reports.comparison.expectations import Comparison, agreements
+from owlt.reports.comparison.expectations import Comparison, agreements, comparisons_of
 from owlt.reports.comparison.grid import Grid
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, shown_in
 from owlt.reports.comparison.panels import (
@@ -32,12 +38,12 @@ from owlt.reports.comparison.panels import (
     needs_listings,
     portraits,
 )
-from owlt.reports.comparison.stopping import REASONS, rule_of, stops_of
-from owlt.reports.drawing.kept import KeptFigures
+from owlt.reports.comparison.stopping import REASONS, load_due_results, rule_of, stops_of
+from owlt.reports.drawing.kept import WORTH_A_PROCESS, KeptFigures
 from owlt.reports.drawing.link_boxes import boxes_of_links
 from owlt.reports.looks import NAMED, SERIES
 from owlt.reports.page.certificates import certificate_address, check_words, limits, verdict_words
-from owlt.reports.page.figure_files import drawings, image, marks
+from owlt.reports.page.figure_files import draw_figures, drawings, image, marks
 from owlt.reports.page.implementations import ORIGINS, ImplementationRow, implementation_rows, origins_of, pairs_section
 from owlt.reports.page.parts import Parts
 from owlt.reports.page.provenance import drift_of, mixed_versions, provenance_of
@@ -59,17 +65,24 @@ from owlt.reports.page.tables import (
     tcp_problems,
     unexplained,
 )
-from owlt.reports.page.time_use import TimeSection
+from owlt.reports.page.time_use import TimeSection, time_section
 from owlt.reports.rendering import new_environment
+from owlt.reports.replacing import replaced_directory
 from owlt.reports.results.channels import channel_head, link_words, outage_words, step_rows, timeline_words
 from owlt.reports.results.load import Results, Run, host_baselines_of
+from owlt.reports.results.rows import FILES as TABLE_FILES
+from owlt.reports.results.rows import write_table
 from owlt.reports.sessions.protocols import PHASES, ShownRun, shown_runs
-from owlt.reports.sessions.session_figures import Drawn
+from owlt.reports.sessions.session_figures import Drawn, draw_sessions
 from owlt.reports.units import axis_text, delay_text, listed, number_text, probability_text, rate_text, size_text
 from owlt.results.files import SAMPLES_NAME
 from owlt.results.judgements import known_failure
 from owlt.results.waits import WAITS_NAME
 
+PAGE_NAME = "index.html"
+FIGURES, PARTS = "figures", "parts"
+WRITTEN = (PAGE_NAME, *DERIVED_FILES, *TABLE_FILES, FIGURES, PARTS, "tcp.csv")
+"""The entries of a report that a new one replaces; those of older versions too."""
 MOST_REGIONS = 12
 """The most regions of an answer in words; the map has all of them."""
 MANY_LINES, MOST_LINES = 8, 20
@@ -88,7 +101,7 @@ CLOCKS = {
     "skip": "computation takes real time, idle time is skipped",
     "real": "wall clock",
 }
-FILES = {
+RUN_FILES = {
     "record": ("record.json", WAITS_NAME),
     "summary": ("summary.json",),
     "protocol": ("protocol.json",),
@@ -114,6 +127,50 @@ _FILTERS = {
 }
 _Section = dict[str, Any]
 """The values that the template of a section names."""
+
+
+def build_report(results_dir: Path, warn: Callable[[str], None] = lambda warning: None, with_pdf: bool = False) -> Path:
+    """Build the report of a results directory, and replace an earlier one. Returns its page.
+
+    Figures that are drawn from the same values as those of the earlier report are taken over from it; `with_pdf` adds a
+    PDF to each.
+
+    The earlier report stays until this one is complete. `warn` is called with a sentence for each file that
+    is damaged or unexpected. Raises ReportError if there is no record, if a required file is invalid, or if the runs
+    have different clocks; OSError.
+    """
+    with without_collections():
+        return build_report_of(load_due_results(results_dir), warn, with_pdf)
+
+
+def build_report_of(results: Results, warn: Callable[[str], None], with_pdf: bool = False) -> Path:
+    """Build the report of results that are loaded already, without planned runs that are not due. Raises OSError."""
+    for warning in results.warnings:
+        warn(warning)
+    report = results.directory / "report"
+    with replaced_directory(report, WRITTEN) as draft:
+        (draft / FIGURES).mkdir()
+        suffixes = (".svg", ".pdf") if with_pdf else (".svg",)
+        _build(results, draft, KeptFigures(report / FIGURES, draft / FIGURES, suffixes))
+    return report / PAGE_NAME
+
+
+def _build(results: Results, report: Path, kept: KeptFigures) -> None:
+    contents = Contents.of(results)
+    over_sweep = (*contents.compared, *contents.portrayed)
+    rows = results.rows
+    cells = cells_of(rows)
+    theory = comparisons_of(cells)
+    with shared(len(over_sweep) + len(contents.shown_runs), WORTH_A_PROCESS) as share:
+        sessions = draw_sessions(results, contents.shown_runs, kept, share)
+        draw_figures(results, over_sweep, theory, kept, share)
+    drawn = Drawings(sessions, time_section(results, cells, kept))
+    kept.write()
+    write_table(rows, report)
+    write_derived_tables(cells, report)
+    parts = Parts(report / PARTS)
+    (report / PAGE_NAME).write_text(render_page(results, cells, theory, contents, drawn, kept, parts))
+    parts.write()
 
 
 @dataclass(frozen=True)
@@ -418,5 +475,5 @@ def _files(run: Run) -> dict[str, list[tuple[str, str]]]:
             for name in names
             if (run.directory / name).exists()
         ]
-        for group, names in FILES.items()
+        for group, names in RUN_FILES.items()
     }

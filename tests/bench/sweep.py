@@ -33,7 +33,7 @@ from owlt.orchestrator.run.events import Observe
 from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from owlt.orchestrator.sweep.machine import ThisMachine
 from owlt.orchestrator.sweep.supervisor import Workers, supervise
-from owlt.reports.page.build import build_report
+from owlt.reports.page.page import build_report
 from owlt.results.record import Outcome, RunRecord
 from owlt.results.recorded_runs import recorded_runs
 from tests.bench.channel import in_guest

@@ -27,10 +27,10 @@ from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.profiles.inventory import LabRig, read_inventory
 from owlt.orchestrator.rigs.lab.emulator import read_reservation
 from owlt.orchestrator.rigs.lab.interfaces import forget
-from owlt.orchestrator.rigs.lab.lab_host import LabHost
 from owlt.orchestrator.rigs.lab.management import ManagementHost
 from owlt.orchestrator.rigs.lab.session import (
     SSHD_CONFIG_FILE,
+    LabHost,
     base_on_host,
     close_session,
     furnishing,

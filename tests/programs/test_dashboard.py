@@ -27,7 +27,7 @@ from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.dashboard.sweep_pages import TAG
 from owlt.orchestrator.run.events import RunStarted, SweepStarted
 from owlt.orchestrator.sweep.journal import open_journal
-from owlt.reports.page.build import build_report
+from owlt.reports.page.page import build_report
 from owlt.results.lock import locked
 from tests.chromium import DESKTOP, PHONE, Page
 from tests.memory.emulator import MemoryEmulator, memory_client

@@ -212,7 +212,7 @@ BY_NAME = {
 }
 """Functions that open, list or change what a path leads to, through links."""
 IN_A_DRAFT = {
-    *("reports/page/build.py", "reports/page/parts.py", "reports/page/figure_files.py"),
+    *("reports/page/page.py", "reports/page/parts.py", "reports/page/figure_files.py"),
     *("reports/drawing/kept.py", "reports/sessions/run_page.py"),
     *("reports/comparison/derived_tables.py", "reports/results/rows.py"),
 }
@@ -227,7 +227,7 @@ OF_OWLT = {
     "orchestrator/sweep/cluster_service.py": "what a worker of this machine left in a temporary directory",
     "orchestrator/sweep/cluster_security.py": "certificates, in a directory that their user names",
     "orchestrator/sweep/combining.py": "whether the directory for the combined results is empty",
-    "orchestrator/dashboard/retrying.py": "what `owlt retry` wrote, in a directory of the dashboard",
+    "orchestrator/dashboard/control.py": "what `owlt retry` wrote, in a directory of the dashboard",
     "orchestrator/dashboard/packet_views.py": "analyses, in a directory of the dashboard",
     "reports/reproduction/archive.py": "the memory that this process has",
     "reports/reproduction/page.py": "the template of a reproduction, beside its claims",

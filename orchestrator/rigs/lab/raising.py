@@ -19,10 +19,10 @@ from owlt.orchestrator.rigs.killed_programs import KilledPrograms, for_memory
 from owlt.orchestrator.rigs.lab.conditions import LabConditions
 from owlt.orchestrator.rigs.lab.emulator import LabEmulator
 from owlt.orchestrator.rigs.lab.interfaces import Interface, find_interface, forget, set_up
-from owlt.orchestrator.rigs.lab.lab_host import LabHost
 from owlt.orchestrator.rigs.lab.management import ManagementHost
 from owlt.orchestrator.rigs.lab.session import (
     SSHD_CONFIG_FILE,
+    LabHost,
     base_on_host,
     close_session,
     furnishing,

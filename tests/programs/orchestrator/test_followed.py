@@ -14,7 +14,7 @@ from typing import cast
 import paramiko
 import pytest
 
-from owlt.orchestrator.rigs.lab.lab_host import FollowedSession
+from owlt.orchestrator.rigs.lab.session import FollowedSession
 
 LIMIT_S = 20
 

@@ -19,9 +19,7 @@ def names_in(report: Path) -> list[str]:
 def test_a_report_made_by_another_process_elsewhere_is_the_same_bytes(reported: Path, tmp_path: Path) -> None:
     shutil.copytree(reported / "runs", tmp_path / "runs")
     shutil.copy(reported / "plan.json", tmp_path)
-    code = (
-        "import sys, pathlib, owlt.reports.page.build; owlt.reports.page.build.build_report(pathlib.Path(sys.argv[1]))"
-    )
+    code = "import sys, pathlib, owlt.reports.page.page; owlt.reports.page.page.build_report(pathlib.Path(sys.argv[1]))"
     subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], check=True, cwd=PROJECT, env=os.environ | {"PYTHONHASHSEED": "7"}
     )

@@ -13,8 +13,8 @@ from owlt.reports.answer.changes import load_sources
 from owlt.reports.comparison.cells import CRITERIA, GOODPUT
 from owlt.reports.page import figure_files, parts
 from owlt.reports.page import page as report_page
-from owlt.reports.page.build import build_report
 from owlt.reports.page.changes import changes_page
+from owlt.reports.page.page import build_report
 from owlt.reports.results.rows import Row
 from tests.chromium import DESKTOP, PHONE, Page
 from tests.unit.reports.conftest import few, sweep, write_results

@@ -1,4 +1,5 @@
-"""Bisecting versions: the first bad one is found with few runs, and packets are compared by what programs send."""
+"""Bisecting versions: what a version is, the first bad one is found with few runs, and packets are compared by what
+programs send."""
 
 from __future__ import annotations
 
@@ -11,16 +12,56 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from owlt.orchestrator.checks.bisecting import first_bad, first_divergence
+from owlt.agents.contract.requirements import Binary
+from owlt.orchestrator.checks.bisecting import (
+    binary_of_version,
+    find_version,
+    first_bad,
+    first_divergence,
+    versions_between,
+)
 from owlt.orchestrator.commands.bisect import Limit, _tried
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
+from owlt.orchestrator.profiles.catalogue import find_implementation
+from owlt.orchestrator.profiles.third_party import find_installables
 from owlt.results.plain_files import make_directory
 from owlt.results.record import Outcome, write_record
 from owlt.results.recorded_runs import run_directory
 from tests.unit.captures.making import RECEIVER, SENDER, Timed, later, timed, udp_frame, write_pcap
 from tests.unit.orchestrator.making import record
 from tests.unit.orchestrator.small_sweep import small_plan
+
+
+def test_another_version_is_the_same_profile_with_the_program_of_that_version() -> None:
+    pinned, other = find_implementation("pycfdp"), find_version("pycfdp@0.2.2")
+    (program,) = other.binary.values()
+
+    assert program.search == ["{third_party}/pycfdp@0.2.2/bin/owlt-pycfdp"]
+    assert program.fix == "owlt third-party install pycfdp@0.2.2"
+    assert other.title.endswith(", version 0.2.2, not pinned by owlt")
+    assert other.model_copy(update={"binary": pinned.binary, "title": pinned.title}) == pinned
+
+
+def test_a_program_of_another_version_is_not_looked_for_in_path() -> None:
+    (installed,) = find_installables(["pycfdp@0.2.2"])
+    binary = Binary(search=["owlt-pycfdp", "{third_party}/pycfdp/bin/owlt-pycfdp"], fix="install it")
+
+    assert binary_of_version(binary, installed).search == ["{third_party}/pycfdp@0.2.2/bin/owlt-pycfdp"]
+
+
+def test_the_pinned_version_is_the_profile_itself() -> None:
+    assert find_version("pycfdp@0.2.3") == find_version("pycfdp") == find_implementation("pycfdp")
+
+
+def test_an_implementation_without_a_third_party_program_has_no_versions() -> None:
+    with pytest.raises(OwltError, match="ltp: has no other versions"):
+        find_version("ltp@1.0")
+
+
+def test_a_version_that_is_not_installed_is_named_with_how_to_install_it() -> None:
+    with pytest.raises(OwltError, match=r"pycfdp@0\.1\.7: is not installed.*owlt third-party install pycfdp@0\.1\.7"):
+        versions_between("pycfdp", "0.1.7", "0.2.3")
 
 
 def found(count: int, is_bad: Callable[[int], bool]) -> tuple[int, list[int]]:

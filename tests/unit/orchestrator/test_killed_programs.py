@@ -10,8 +10,8 @@ import pytest
 
 from owlt.orchestrator.hosts.host import Completed
 from owlt.orchestrator.rigs.killed_programs import KilledPrograms, for_memory, take_note
-from owlt.orchestrator.rigs.lab.lab_host import LabHost
 from owlt.orchestrator.rigs.lab.raising import LabKilledPrograms
+from owlt.orchestrator.rigs.lab.session import LabHost
 
 KILLED = (
     "3,512,88000000,-;Out of memory: Killed process 71 (python3) total-vm:412344kB, anon-rss:389120kB, file-rss:0kB, "

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.commands.output import Printer
-from owlt.orchestrator.commands.third_party import install_and_report, print_list
+from owlt.orchestrator.commands.setup import install_and_report, print_list
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.profiles.installing import (

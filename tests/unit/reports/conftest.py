@@ -32,8 +32,7 @@ from owlt.reports.comparison.expectations import comparisons_of
 from owlt.reports.comparison.panels import Figure
 from owlt.reports.drawing.kept import KeptFigures
 from owlt.reports.drawing.sweep_figures import draw, save
-from owlt.reports.page.build import build_report
-from owlt.reports.page.page import Contents, Drawings, render_page
+from owlt.reports.page.page import Contents, Drawings, build_report, render_page
 from owlt.reports.page.parts import Parts
 from owlt.reports.results.load import load_results
 from owlt.reports.results.rows import run_rows

@@ -12,7 +12,7 @@ import pytest
 from markupsafe import Markup
 
 from owlt.reports.drawing.kept import KEYS_NAME, KeptFigures
-from owlt.reports.page.build import build_report
+from owlt.reports.page.page import build_report
 from owlt.reports.page.parts import LATER_LETTERS, Parts
 from tests.unit.reports.conftest import change_record, few, write_results
 

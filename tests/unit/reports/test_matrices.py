@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from owlt.orchestrator.commands import cli
 from owlt.reports.comparison.cells import Cell, cells_of
 from owlt.reports.comparison.matrices import SHOWN, Entry, Matrix, matrices_of
-from owlt.reports.page.build import build_report
+from owlt.reports.page.page import build_report
 from owlt.reports.results.load import Results, load_results
 from owlt.reports.sessions.protocols import shown_runs
 from tests.unit.reports.conftest import change_record, sweep, write_results, write_view

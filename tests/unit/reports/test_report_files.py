@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owlt.reports.page.build import build_report
+from owlt.reports.page.page import build_report
 from tests.unit.reports.conftest import FAILED, FAILURE, SUSPECT, few, write_results
 
 

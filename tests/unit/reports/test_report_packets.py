@@ -17,7 +17,7 @@ from owlt.captures.matches.bottleneck import Link
 from owlt.captures.protocols.view import TcpCounts
 from owlt.reports.comparison.cells import box_of
 from owlt.reports.comparison.metrics import FURTHER, MEASURES
-from owlt.reports.page.build import build_report
+from owlt.reports.page.page import build_report
 from owlt.reports.page.tables import ledger_rows, shown_ledger_columns, unexplained
 from owlt.reports.results.channels import link_of
 from owlt.reports.results.load import Results, load_results

@@ -27,7 +27,7 @@ from owlt.reports.comparison.theory import (
     time_to_delivery_s,
 )
 from owlt.reports.drawing.theory_curves import THEORIES, curve
-from owlt.reports.page import build, page
+from owlt.reports.page import page
 from tests.unit.reports.conftest import few, page_text, write_results
 from tests.validation.rates import last_signal_s
 
@@ -237,8 +237,8 @@ def test_the_theory_of_a_report_is_computed_once(tmp_path: Path, monkeypatch: py
         calls.append(len(cells))
         return comparisons_of(cells)
 
-    for module in (build, page, expectations):
+    for module in (page, expectations):
         monkeypatch.setattr(module, "comparisons_of", counting, raising=False)
-    build.build_report(results, print)
+    page.build_report(results, print)
 
     assert len(calls) == 1
