@@ -22,15 +22,7 @@ from owlt.agents.bundle.custody import (
     StatusReport,
     first_fills,
 )
-from owlt.agents.bundle.nodes import (
-    RECEIVER,
-    SENDER_NODE,
-    Division,
-    DtnClock,
-    is_data,
-    numbered_piece,
-    record_bundle,
-)
+from owlt.agents.bundle.nodes import RECEIVER, SENDER_NODE, Division, DtnClock, is_data, numbered_piece, record_bundle
 from owlt.agents.bundle.settings import LARGEST_FILE_BYTES, BundleCheck, Custody, Settings
 from owlt.agents.endpoint.event_loop import Tally
 from owlt.agents.endpoint.exit import Failed

@@ -22,22 +22,8 @@ from cfdppy.handler import SourceTransactionStep as Step
 from spacepackets.cfdp import ConditionCode, DeliveryCode, Direction, GenericPduPacket
 from spacepackets.cfdp.pdu import AckPdu, FinishedPdu, NakPdu
 
-from owlt.agents.cfdp.entity import (
-    Outbox,
-    PduTally,
-    SentFile,
-    entity_id,
-    is_answerable,
-    source_entity,
-    without_waiting,
-)
-from owlt.agents.cfdp.pdus import (
-    acknowledge_finished,
-    implied_acknowledgement,
-    kind_of,
-    offset_of,
-    read_pdu,
-)
+from owlt.agents.cfdp.entity import Outbox, PduTally, SentFile, entity_id, is_answerable, source_entity, without_waiting
+from owlt.agents.cfdp.pdus import acknowledge_finished, implied_acknowledgement, kind_of, offset_of, read_pdu
 from owlt.agents.cfdp.settings import Settings, refuse_large_file
 from owlt.agents.endpoint.event_loop import never
 from owlt.agents.endpoint.exit import Failed

@@ -14,13 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cfdp import (  # type: ignore[import-untyped]
-    CfdpEntity,
-    ConditionCode,
-    EventType,
-    MachineState,
-    TransmissionMode,
-)
+from cfdp import CfdpEntity, ConditionCode, EventType, MachineState, TransmissionMode  # type: ignore[import-untyped]
 from cfdp.filestore import VirtualFileStore  # type: ignore[import-untyped]
 from cfdp.filestore.native import NativeFileHandle, NativeTemporaryFileHandle  # type: ignore[import-untyped]
 from cfdp.machines.timer import Timer  # type: ignore[import-untyped]

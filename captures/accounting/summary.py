@@ -29,13 +29,7 @@ from owlt.captures.accounting.measures import (
     summarise_delays,
 )
 from owlt.captures.accounting.stored_fates import load_or_match
-from owlt.captures.accounting.suspicion import (
-    NOTHING_EXPECTED,
-    Expected,
-    order_notes,
-    suspect_capture,
-    suspect_copies,
-)
+from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, Expected, order_notes, suspect_capture, suspect_copies
 from owlt.captures.files.pcap import read_snaplen
 from owlt.captures.frames.background import count_background
 from owlt.captures.frames.columns import Columns, read_columns

@@ -28,16 +28,7 @@ from owlt.captures.protocols.bundle_blocks import (
     read_bundle,
     read_record,
 )
-from owlt.captures.protocols.reader import (
-    CUT,
-    FileVerdict,
-    Packet,
-    PacketContent,
-    Reader,
-    Unreadable,
-    several,
-    span,
-)
+from owlt.captures.protocols.reader import CUT, FileVerdict, Packet, PacketContent, Reader, Unreadable, several, span
 
 _REDUNDANT = 3
 """The reason of a signal that refuses custody because the bundle had come before."""

@@ -7,16 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from struct import unpack_from
 
-from owlt.captures.protocols.reader import (
-    CUT,
-    Packet,
-    PacketContent,
-    Reader,
-    Unreadable,
-    each_unit,
-    several,
-    span,
-)
+from owlt.captures.protocols.reader import CUT, Packet, PacketContent, Reader, Unreadable, each_unit, several, span
 
 _EOF, _FINISHED, _ACK, _METADATA, _NAK, _PROMPT, _KEEP_ALIVE = 4, 5, 6, 7, 8, 9, 12
 _NAMES = {

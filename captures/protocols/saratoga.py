@@ -9,15 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from owlt.captures.protocols.reader import (
-    CUT,
-    Packet,
-    PacketContent,
-    Reader,
-    Unreadable,
-    several,
-    span,
-)
+from owlt.captures.protocols.reader import CUT, Packet, PacketContent, Reader, Unreadable, several, span
 
 ERRORS = {
     0x00: "success",

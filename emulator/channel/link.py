@@ -8,13 +8,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    FailFast,
-    Field,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import BeforeValidator, FailFast, Field, ValidationInfo, model_validator
 
 from owlt.emulator.channel.impairment import Impairment, RunColumn
 from owlt.emulator.channel.loss_models import Loss, loss_words

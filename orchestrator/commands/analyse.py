@@ -205,12 +205,7 @@ def _require_one_of(option: str, value: str, expected: tuple[str, ...]) -> None:
 
 def _analysis(paths: list[Path], options: CaptureOptions, tables: str, out: Path | None) -> Analysis:
     """Analyse the input that the paths are. Raises OwltError if they are none of the three."""
-    from owlt.orchestrator.commands.captures import (
-        analyse_one,
-        analyse_run,
-        analyse_two,
-        require_writable,
-    )
+    from owlt.orchestrator.commands.captures import analyse_one, analyse_run, analyse_two, require_writable
     from owlt.orchestrator.profiles.load import refuse_missing
     from owlt.results.recorded_runs import is_recorded, results_root
 

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from owlt.orchestrator.commands.fault_tests import (
-    case_runs,
-    empty_directory,
-    perform_sets,
-    transfers,
-    with_parameters,
-)
+from owlt.orchestrator.commands.fault_tests import case_runs, empty_directory, perform_sets, transfers, with_parameters
 from owlt.orchestrator.commands.output import Printer, verbosity
 from owlt.orchestrator.commands.usage import (
     ChangedParameters,

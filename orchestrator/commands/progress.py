@@ -13,14 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from owlt.orchestrator.commands.output import Verbosity, verbosity
 from owlt.orchestrator.hosts.printable import printable_lines

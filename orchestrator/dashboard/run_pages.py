@@ -31,12 +31,7 @@ from owlt.reports.sessions.protocols import ShownRun
 from owlt.reports.sessions.run_numbers import ledger_rows
 from owlt.reports.units import moment_text, size_text
 from owlt.results.certificates import Certificate, certificate_or_problem, of_machine
-from owlt.results.files import (
-    JOURNAL_NAME,
-    ReportError,
-    WrittenChannel,
-    read_reported_record,
-)
+from owlt.results.files import JOURNAL_NAME, ReportError, WrittenChannel, read_reported_record
 from owlt.results.plain_files import files_in, is_plain, open_plain
 from owlt.results.plan import WrittenPlan
 from owlt.results.record import RunRecord

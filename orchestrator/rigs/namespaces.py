@@ -30,9 +30,7 @@ from owlt.agents.contract import implementation
 from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.errors import Missing
-from owlt.orchestrator.hosts.host import (
-    HostError,
-)
+from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.hosts.near_host import NearHost
 from owlt.orchestrator.rigs import rig
 from owlt.orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure

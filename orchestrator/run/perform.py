@@ -44,14 +44,7 @@ from owlt.orchestrator.run.capturing import (
     stop_captures,
     stop_host_captures,
 )
-from owlt.orchestrator.run.left_files import (
-    Comparison,
-    ReceivedFile,
-    compare,
-    files_left,
-    inspect_received,
-    keep_files,
-)
+from owlt.orchestrator.run.left_files import Comparison, ReceivedFile, compare, files_left, inspect_received, keep_files
 from owlt.orchestrator.run.life import HostLife
 from owlt.orchestrator.run.observing import (
     Sockets,

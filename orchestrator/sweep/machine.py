@@ -22,12 +22,7 @@ from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.inventory import LAB_ROLES, LabRig, LabRole
 from owlt.orchestrator.rigs import guest
 from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, provenance_of
-from owlt.orchestrator.run.launching import (
-    Launcher,
-    LocalWorkers,
-    Templates,
-    VirtualWorkers,
-)
+from owlt.orchestrator.run.launching import Launcher, LocalWorkers, Templates, VirtualWorkers
 from owlt.orchestrator.sweep.allocation import Places, SlotsHere
 
 WORTH_PROCESSES = 8

@@ -17,12 +17,7 @@ from owlt.inputs.mistake import Mistake, Place, ResultsConflict
 from owlt.orchestrator.planning.plan import read_plan, read_plan_values
 from owlt.orchestrator.planning.repetitions import due_runs
 from owlt.orchestrator.planning.stored_plan import differences, without_presentation
-from owlt.orchestrator.rigs.provenance import (
-    OF_AN_IMPLEMENTATION,
-    Provenance,
-    difference,
-    read_provenances,
-)
+from owlt.orchestrator.rigs.provenance import OF_AN_IMPLEMENTATION, Provenance, difference, read_provenances
 from owlt.orchestrator.run.same_failures import ATTEMPTS
 from owlt.results.files import CERTIFICATES, MACHINES, PLAN_NAME
 from owlt.results.lock import lock_state, locked

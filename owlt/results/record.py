@@ -16,9 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
-from owlt.inputs.quantities import (
-    IpVersion,
-)
+from owlt.inputs.quantities import IpVersion
 from owlt.inputs.validation import first_error
 from owlt.results.permutation import Permutation
 from owlt.results.plain_files import FileName, read_json, write_whole

@@ -11,14 +11,7 @@ from typing import Literal, get_args
 from owlt.reports.answer.cell_verdicts import Standing, Summary, Verdict, summaries_of, verdicts
 from owlt.reports.answer.reasons import Accounts, reasons
 from owlt.reports.answer.regions import Dimension, Region, dimensions_of, regions_of
-from owlt.reports.answer.sentences import (
-    Headline,
-    difference_of,
-    difference_text,
-    headline,
-    region_sentences,
-    sureness,
-)
+from owlt.reports.answer.sentences import Headline, difference_of, difference_text, headline, region_sentences, sureness
 from owlt.reports.comparison.cells import Cell, Criterion, criteria_of, implementations_in, misleading_goodput
 from owlt.reports.comparison.choice import DEFAULT_RULE, Rule
 from owlt.reports.units import all_of, listed

@@ -11,12 +11,7 @@ from owlt.captures.matches.bottleneck import Link
 from owlt.emulator.channel.impairment import Impairment
 from owlt.emulator.channel.link import impairments, key_of
 from owlt.inputs.quantities import parse_delay_ns, parse_rate_bps, parse_size_bytes
-from owlt.reports.units import (
-    delay_text,
-    moment_text,
-    probability_text,
-    rate_text,
-)
+from owlt.reports.units import delay_text, moment_text, probability_text, rate_text
 from owlt.results.files import Step, WrittenChannel
 
 MOST_STEPS = 20

@@ -40,16 +40,7 @@ from owlt.orchestrator.rigs.lab.session import (
     session_seconds_left,
 )
 from tests.conftest import require, require_command
-from tests.lab.rack import (
-    ADDRESSES,
-    SERVICE_PORT,
-    Rack,
-    children,
-    rack,
-    tree_changes,
-    tree_state,
-    wait_until,
-)
+from tests.lab.rack import ADDRESSES, SERVICE_PORT, Rack, children, rack, tree_changes, tree_state, wait_until
 from tests.system.sweeps import PROJECT, owlt, records, sweep_file
 
 PLAIN = {"rate": "unlimited", "delay": "0 s", "certify": False}

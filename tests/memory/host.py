@@ -13,14 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 from owlt.orchestrator.hosts.confinement import NO_SUCH_PROGRAM, Confinement, Room, without_a_run
-from owlt.orchestrator.hosts.host import (
-    ANSWER_BYTES,
-    COMMAND_LIMIT_S,
-    FLOODED,
-    Completed,
-    Host,
-    HostError,
-)
+from owlt.orchestrator.hosts.host import ANSWER_BYTES, COMMAND_LIMIT_S, FLOODED, Completed, Host, HostError
 from owlt.orchestrator.hosts.printable import BY_SIGNAL
 from owlt.orchestrator.hosts.program import Program
 from tests.memory.commands import COMMANDS, NOT_FOUND, Command

@@ -40,14 +40,7 @@ from tests.typer_commands import make_commands_once
 from tests.unit.captures.making import SESSION
 from tests.unit.orchestrator.dashboard.conftest import Client
 from tests.unit.orchestrator.workers_in_memory import InMemoryWorkers
-from tests.unit.reports.conftest import (
-    change_record,
-    plan_of,
-    sweep,
-    write_captures,
-    write_certificates,
-    write_results,
-)
+from tests.unit.reports.conftest import change_record, plan_of, sweep, write_captures, write_certificates, write_results
 
 LIMIT_S = 60
 """Time after which a command counts as hanging, also on a busy machine."""

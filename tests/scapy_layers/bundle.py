@@ -12,14 +12,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from scapy.fields import (
-    BitEnumField,
-    BitField,
-    ByteField,
-    ConditionalField,
-    Field,
-    StrLenField,
-)
+from scapy.fields import BitEnumField, BitField, ByteField, ConditionalField, Field, StrLenField
 from scapy.packet import NoPayload, Packet, Raw
 
 VERSION = 6

@@ -9,24 +9,10 @@ from pathlib import Path
 from owlt.reports.reproduction.page import markdown_table, write_rows
 from owlt.reports.results.load import Results, load_results
 from owlt.reports.results.rows import Row, run_rows
-from tests.validation.clocks import (
-    SETTINGS,
-    ClockCell,
-    cell_table,
-    clock_cells,
-    clock_statements,
-    summaries,
-)
+from tests.validation.clocks import SETTINGS, ClockCell, cell_table, clock_cells, clock_statements, summaries
 from tests.validation.equivalence import Statement, Verdict
 from tests.validation.figures import Agreement, draw_agreement, draw_clocks
-from tests.validation.rates import (
-    RateCell,
-    custody_cells,
-    custody_statements,
-    rate_table,
-    tcp_cells,
-    tcp_statements,
-)
+from tests.validation.rates import RateCell, custody_cells, custody_statements, rate_table, tcp_cells, tcp_statements
 from tests.validation.rounds import RoundsCell, rounds_cells, rounds_statements, rounds_table
 
 NAME = "validation"

@@ -11,14 +11,7 @@ import pytest
 
 from owlt.orchestrator.own_directories import third_party_directory
 from tests.conftest import require
-from tests.programs.agents.cfdp_transfer import (
-    CFDP_PY,
-    Ending,
-    Orders,
-    Transfer,
-    assert_complete,
-    transfers,
-)
+from tests.programs.agents.cfdp_transfer import CFDP_PY, Ending, Orders, Transfer, assert_complete, transfers
 from tests.programs.agents.conftest import Start
 from tests.programs.agents.relay import Rule, lose
 from tests.programs.agents.test_cfdp_cancel import CANCEL, DATA, SIZE_BYTES, SLOW, Recorder, suspended

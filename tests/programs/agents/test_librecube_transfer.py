@@ -10,14 +10,7 @@ from cfdp.filestore import NativeFileStore  # type: ignore[import-untyped]
 from cfdp.transport.udp import UdpTransport  # type: ignore[import-untyped]
 
 from owlt.agents.librecube.settings import LARGEST_FILE_BYTES
-from tests.programs.agents.cfdp_transfer import (
-    CFDP_PY,
-    LIBRECUBE,
-    Transfer,
-    assert_complete,
-    everything,
-    transfers,
-)
+from tests.programs.agents.cfdp_transfer import CFDP_PY, LIBRECUBE, Transfer, assert_complete, everything, transfers
 from tests.programs.agents.conftest import Start
 from tests.programs.agents.relay import Rule, lose
 

@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.ltp.segments import (
-    CancelAck,
-    encode,
-)
+from owlt.agents.ltp.segments import CancelAck, encode
 from tests.conftest import require_command
 from tests.unit.agents.test_ltp_segments import ONE_OF_EACH
 

@@ -8,9 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import IP
-from scapy.layers.inet6 import (
-    IPv6ExtHdrFragment,
-)
+from scapy.layers.inet6 import IPv6ExtHdrFragment
 from scapy.packet import Raw
 
 from owlt.captures.frames.columns import read_columns

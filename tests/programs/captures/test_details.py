@@ -20,15 +20,7 @@ from tests.unit.captures.golden import pcapng
 from tests.unit.captures.golden.made import blocks as blocks_of
 from tests.unit.captures.golden.made import nanoseconds
 from tests.unit.captures.making import SESSION, timed, write_pcap
-from tests.unit.captures.octets import (
-    AGGREGATE,
-    BUNDLES,
-    CFDP,
-    CFDP_RUN,
-    SARATOGA,
-    frame,
-    saratoga_data,
-)
+from tests.unit.captures.octets import AGGREGATE, BUNDLES, CFDP, CFDP_RUN, SARATOGA, frame, saratoga_data
 
 
 def test_the_deep_view_shows_the_fields_of_chosen_frames(tmp_path: Path) -> None:

@@ -12,15 +12,7 @@ from owlt.captures.accounting.summary import CaptureSummary, Transfer
 from owlt.captures.files.pcap import FILE_HEADER_BYTES
 from owlt.captures.frames.columns import read_columns
 from tests.conftest import require_command
-from tests.unit.captures.making import (
-    DATA,
-    SESSION,
-    timed,
-    tshark_rows,
-    udp_frame,
-    write_headers,
-    write_pcap,
-)
+from tests.unit.captures.making import DATA, SESSION, timed, tshark_rows, udp_frame, write_headers, write_pcap
 from tests.unit.captures.summarising import summarise
 
 FILE_BYTES = 6000

@@ -6,14 +6,7 @@ from pathlib import Path
 from random import Random
 
 from owlt.captures.frames.session import summary_filter
-from tests.unit.captures.making import (
-    SESSION,
-    flip,
-    timed,
-    tshark_rows,
-    udp_frame,
-    write_pcap,
-)
+from tests.unit.captures.making import SESSION, flip, timed, tshark_rows, udp_frame, write_pcap
 from tests.unit.captures.test_capture_matching import (
     OWD_NS,
     assert_accounted,

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from owlt.captures.files.pcap import read_frames
-from tests.unit.captures.golden.pcapng import (
-    packet,
-    section,
-)
+from tests.unit.captures.golden.pcapng import packet, section
 from tests.unit.captures.making import capinfos, timed, udp_frame
 from tests.unit.captures.test_pcapng import NANOSECONDS, columns_of
 

@@ -10,13 +10,7 @@ from owlt.captures.accounting.summary import Transfer
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.frames.session import Host, summary_filter
 from tests.conftest import require_command
-from tests.unit.captures.making import (
-    DATA,
-    SESSION,
-    capinfos,
-    tshark_rows,
-    write_headers,
-)
+from tests.unit.captures.making import DATA, SESSION, capinfos, tshark_rows, write_headers
 from tests.unit.captures.summarising import summarise
 from tests.unit.captures.test_capture_summary import FILE_BYTES, GOLDEN, summary_of
 

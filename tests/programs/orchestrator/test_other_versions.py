@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.profiles.third_party import at_version, home, installed_versions
-from tests.unit.orchestrator.test_third_party_install import (  # noqa: F401  (fixtures)
-    installed,
-    locked,
-    printed,
-    programs,
-    wheel,
-    wheel_of,
-)
+from tests.unit.orchestrator.test_third_party_install import installed, locked, printed, programs, wheel, wheel_of  # noqa: F401  (fixtures)
 
 
 @pytest.fixture

@@ -13,10 +13,7 @@ from owlt.reports.sessions.protocols import shown_runs
 from owlt.reports.sessions.session_figures import draw_sessions
 from tests.conftest import require_command
 from tests.unit.captures.making import write_headers
-from tests.unit.reports.conftest import (
-    show_packets,
-    write_results,
-)
+from tests.unit.reports.conftest import show_packets, write_results
 from tests.unit.reports.test_report_packets import HARDEST, ONE, page_of
 from tests.unit.reports.test_report_page import Page
 

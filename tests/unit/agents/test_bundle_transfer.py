@@ -19,15 +19,7 @@ from owlt.agents.bundle.sending import Sending
 from owlt.agents.bundle.settings import BundleCheck, Custody, Settings
 from owlt.agents.endpoint.event_loop import frame_bytes
 from owlt.agents.endpoint.files import IncomingFile
-from tests.unit.agents.bundle_channel import (
-    BOTH,
-    CLOCK,
-    FOREIGN,
-    Answers,
-    lose_at_random,
-    transfer,
-    with_unknown_block,
-)
+from tests.unit.agents.bundle_channel import BOTH, CLOCK, FOREIGN, Answers, lose_at_random, transfer, with_unknown_block
 
 
 @BOTH

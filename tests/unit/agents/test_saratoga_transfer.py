@@ -14,15 +14,7 @@ from owlt.agents.saratoga.packets import Beacon, Code, Data, Metadata, Packet, R
 from owlt.agents.saratoga.receiving import Receiving
 from owlt.agents.saratoga.sending import Sending
 from owlt.agents.saratoga.settings import Settings
-from tests.unit.agents.saratoga_channel import (
-    Ending,
-    Rule,
-    everything,
-    kind_of,
-    lose,
-    lose_at_random,
-    transfer,
-)
+from tests.unit.agents.saratoga_channel import Ending, Rule, everything, kind_of, lose, lose_at_random, transfer
 
 CONTENT = random.Random(1).randbytes(100_000)
 

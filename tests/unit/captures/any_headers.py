@@ -8,12 +8,7 @@ from operator import truediv
 
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP, UDP, IPOption_NOP
-from scapy.layers.inet6 import (
-    IPv6,
-    IPv6ExtHdrDestOpt,
-    IPv6ExtHdrHopByHop,
-    IPv6ExtHdrRouting,
-)
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting
 from scapy.layers.l2 import Dot1AD, Dot1Q
 
 from tests.unit.captures.making import ethernet

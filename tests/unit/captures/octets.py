@@ -15,12 +15,7 @@ from owlt.agents.ltp.segments import DataSegment, SessionId
 from owlt.agents.ltp.segments import encode as ltp
 from owlt.agents.saratoga import version1
 from owlt.agents.saratoga.packets import Data
-from tests.unit.captures.making import (
-    RECEIVER,
-    SENDER,
-    ethernet,
-    udp_frame,
-)
+from tests.unit.captures.making import RECEIVER, SENDER, ethernet, udp_frame
 
 CFDP = ("-d", "udp.port==5222,cfdp")
 LTP = ("-d", "udp.port==5222,ltp")

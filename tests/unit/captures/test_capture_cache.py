@@ -22,16 +22,7 @@ from owlt.captures.matches.bottleneck import Link
 from owlt.captures.matches.delivery import Delivery
 from owlt.captures.matches.matching import match_captures
 from owlt.results.record import SUMMARY, CaptureCounters
-from tests.unit.captures.making import (
-    DATA,
-    GROUP,
-    RECEIVER,
-    SESSION,
-    later,
-    timed,
-    udp_frame,
-    write_pcap,
-)
+from tests.unit.captures.making import DATA, GROUP, RECEIVER, SESSION, later, timed, udp_frame, write_pcap
 from tests.unit.captures.summarising import summarise
 
 FILE_BYTES = 6000

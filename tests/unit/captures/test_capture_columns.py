@@ -11,25 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP
-from scapy.layers.inet6 import (
-    ICMPv6ND_RS,
-    IPv6,
-    IPv6ExtHdrFragment,
-)
+from scapy.layers.inet6 import ICMPv6ND_RS, IPv6, IPv6ExtHdrFragment
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.layers.sctp import SCTP
 from scapy.packet import Raw
 
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.decoding import Kind, hash_spans
-from tests.unit.captures.any_headers import (
-    DATAGRAMS,
-    HEADERS_6,
-    LAYERS,
-    SEGMENTS,
-    headers,
-    ports,
-)
+from tests.unit.captures.any_headers import DATAGRAMS, HEADERS_6, LAYERS, SEGMENTS, headers, ports
 from tests.unit.captures.making import (
     DATA,
     RECEIVER,

@@ -15,15 +15,7 @@ from owlt.captures.inspection.inspection import Case
 from owlt.captures.protocols.ladder import Rung
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.inputs.sweep import Advertised
-from owlt.orchestrator.checks.changed_runs import (
-    Aim,
-    Effect,
-    Skip,
-    channel_with,
-    effect_in,
-    expected_aim,
-    plan_of,
-)
+from owlt.orchestrator.checks.changed_runs import Aim, Effect, Skip, channel_with, effect_in, expected_aim, plan_of
 from owlt.orchestrator.checks.costs import (
     Counterfactual,
     conclusive,

@@ -13,13 +13,7 @@ from aioquic.quic.configuration import QuicConfiguration
 
 from owlt.agents.contract.implementation import ROLES
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.profiles.third_party import (
-    Driver,
-    Installable,
-    all_installables,
-    driver_files,
-    go_driver,
-)
+from owlt.orchestrator.profiles.third_party import Driver, Installable, all_installables, driver_files, go_driver
 from tests.unit.orchestrator.test_original_profiles import CHANNEL, UNLIMITED, file_of
 
 DRIVEN = [installable for installable in all_installables() if isinstance(installable.recipe, Driver)]

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.orchestrator.run.events import (
-    ChannelCertified,
-    Entry,
-    Event,
-    RunPublished,
-    SweepStarted,
-    WorkerStarted,
-)
+from owlt.orchestrator.run.events import ChannelCertified, Entry, Event, RunPublished, SweepStarted, WorkerStarted
 from owlt.orchestrator.sweep.journal import Activities
 from owlt.orchestrator.sweep.state_reader import LATEST_RUNS, time_left_s
 from owlt.results.record import Outcome

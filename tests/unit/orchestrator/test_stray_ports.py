@@ -9,14 +9,7 @@ import pytest
 
 from owlt.agents.contract.side import Side
 from owlt.captures.frames.decoding import Kind
-from owlt.orchestrator.checks.findings import (
-    EPHEMERAL,
-    EPHEMERAL_SYSCTL,
-    Pairs,
-    advise,
-    ephemeral_ports,
-    stray_pairs,
-)
+from owlt.orchestrator.checks.findings import EPHEMERAL, EPHEMERAL_SYSCTL, Pairs, advise, ephemeral_ports, stray_pairs
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from tests.unit.captures.making import SESSION, timed, udp_frame, write_pcap
 

@@ -20,23 +20,9 @@ from owlt.orchestrator.commands.output import Printer
 from owlt.orchestrator.commands.setup import install_and_report, print_list
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.own_directories import third_party_directory
-from owlt.orchestrator.profiles.installing import (
-    JAVA,
-    RUST,
-    BuildMachine,
-    Installation,
-    find_toolchain,
-    install,
-)
+from owlt.orchestrator.profiles.installing import JAVA, RUST, BuildMachine, Installation, find_toolchain, install
 from owlt.orchestrator.profiles.pins import Refused
-from owlt.orchestrator.profiles.third_party import (
-    Installable,
-    at_version,
-    home,
-    is_installed,
-    stamp,
-    version_numbers,
-)
+from owlt.orchestrator.profiles.third_party import Installable, at_version, home, is_installed, stamp, version_numbers
 
 CARGO = """\
 #!/bin/sh

@@ -25,15 +25,7 @@ from owlt.reports.results.rows import run_rows
 from owlt.reports.sessions.protocols import shown_runs
 from owlt.results.files import WrittenChannel
 from owlt.results.record import SUMMARY
-from tests.unit.reports.conftest import (
-    FAILED,
-    change_record,
-    few,
-    page_text,
-    sweep,
-    write_results,
-    write_view,
-)
+from tests.unit.reports.conftest import FAILED, change_record, few, page_text, sweep, write_results, write_view
 from tests.unit.reports.test_report_page import Page
 from tests.unit.reports.test_tcp_table import told as told_by_kernel
 

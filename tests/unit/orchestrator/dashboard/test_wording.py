@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.dashboard.index import RunRow, Snapshot
-from owlt.orchestrator.dashboard.sweep_content import (
-    THIS_MACHINE,
-    MachineRuns,
-    activity_text,
-    headline_of,
-    machines_of,
-)
+from owlt.orchestrator.dashboard.sweep_content import THIS_MACHINE, MachineRuns, activity_text, headline_of, machines_of
 from owlt.orchestrator.sweep.journal import Activity
 from owlt.orchestrator.sweep.state import RunState, SweepProcess, SweepState
 from owlt.results.record import Outcome
