@@ -32,9 +32,14 @@ def own_versions(owlt: str) -> dict[str, str]:
     return {"owlt": owlt, "python": platform.python_version(), "kernel": platform.release()}
 
 
+Printed = dict[tuple[str, ...], str]
+"""What a command printed, by the machine and its words."""
+
+
 def implementation_versions(implementations: Mapping[str, Implementation], rig: Rig) -> dict[str, str]:
-    """The version of each implementation, by its name."""
-    return {name: _implementation_version(each, rig) for name, each in implementations.items()}
+    """The version of each implementation, by its name. Hosts on one machine print the same, so one of them is asked."""
+    printed: Printed = {}
+    return {name: _implementation_version(each, rig, printed) for name, each in implementations.items()}
 
 
 def write_versions(directory: Path, versions: dict[str, str]) -> None:
@@ -47,9 +52,9 @@ def read_versions(directory: Path) -> dict[str, str]:
     return dict(json.loads((directory / VERSIONS_NAME).read_text()))
 
 
-def _implementation_version(implementation: Implementation, rig: Rig) -> str:
+def _implementation_version(implementation: Implementation, rig: Rig, printed: Printed) -> str:
     """The sender's version, and the receiver's if it differs, as in a pair."""
-    sender, receiver = (_version_on(host, role, implementation.of(role), rig) for role, host in _hosts(rig))
+    sender, receiver = (_version_on(host, role, implementation.of(role), rig, printed) for role, host in _hosts(rig))
     return sender if receiver == sender else f"{sender}{ON_THE_RECEIVER}{receiver}"
 
 
@@ -57,15 +62,19 @@ def _hosts(rig: Rig) -> list[tuple[Role, Host]]:
     return [("sender", rig.sender.host), ("receiver", rig.receiver.host)]
 
 
-def _version_on(host: Host, role: Role, implementation: Implementation, rig: Rig) -> str:
-    """The output of `version_command` on a host, or "unknown" and why; then the digests of its files there."""
+def _version_on(host: Host, role: Role, implementation: Implementation, rig: Rig, printed: Printed) -> str:
+    """The output of `version_command` on a host, or "unknown" and why; then the digests of its files there. What is
+    `printed` already is not printed again."""
     try:
         programs = find_programs(implementation, role, host, rig.third_party)
     except MissingProgram:
         return UNKNOWN
     command = render(implementation.version_command, {"python": rig.python, "third_party": rig.third_party} | programs)
     show_files(host, command, (rig.third_party, *programs.values(), rig.python))
-    version = _printed_version(command, host) if command else UNKNOWN
+    where = (role if rig.has_machines else "", *command)
+    if command and where not in printed:
+        printed[where] = _printed_version(command, host)
+    version = printed.get(where, UNKNOWN)
     needed = [need.library for need in implementation.needs if need.library]
     digests = [*_digests(programs, host), *_library_digests(programs, needed, rig.python, host)]
     return f"{version} ({'; '.join(digests)})" if digests else version
