@@ -10,7 +10,7 @@ from owlt.reports.results.rows import run_rows
 from tests.system.sweeps import owlt, perform, sweep_file
 
 SHORT = {"file_size": "10 kB", "packet_error_rate": 0.05, "certify": False, "keep_captures": "full", "repetitions": 3}
-LONGER = SHORT | {"repetitions": 10}
+LONGER = SHORT | {"repetitions": 5}
 COMPLETE = LONGER | {"implementations": ["cfdp", "ltp"]}
 OF_ORDER = {"order"}
 """Columns of the table of runs that say when, among the others, a run was performed."""
@@ -41,10 +41,10 @@ def test_an_extended_sweep_keeps_its_runs_and_ends_as_the_complete_sweep(tmp_pat
     assert perform(tmp_path, at_once, **COMPLETE).returncode == 0
 
     assert captures_in(extended) == captures_in(at_once)
-    assert len(captures_in(extended)) == 2 * 20
+    assert len(captures_in(extended)) == 2 * 10
     assert table_of(extended) == table_of(at_once)
     history = json.loads((extended / "plan.json").read_text())["history"]
-    assert [each["added"] for each in history] == [3, 7, 10]
+    assert [each["added"] for each in history] == [3, 2, 5]
 
 
 def test_fewer_repetitions_than_are_recorded_are_refused_and_change_nothing(

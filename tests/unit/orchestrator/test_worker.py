@@ -119,23 +119,45 @@ def test_a_version_is_what_the_version_command_prints(
     assert len(digests.rstrip(")").split(", ")) == 2
 
 
-def test_the_receivers_version_is_recorded_too_if_it_is_another(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stage.implementation = {"version_command": ["{send}", "--version"]}
+def asked_for_versions(stage: Stage, capsys: pytest.CaptureFixture[str]) -> tuple[list[str], str]:
+    """The hosts that print a version, each another one, and what is recorded."""
+    asked: list[str] = []
 
     def send_or_tell(process: Process) -> int | None:
         if process.arguments == ["--version"]:
-            process.print("copy 1.2" if process.host is stage.rig.sender else "copy 1.1")
+            asked.append("sender" if process.host is stage.rig.sender else "receiver")
+            process.print(f"copy of the {asked[-1]}")
             return 0
         return send(process)
 
+    stage.implementation = {"version_command": ["{send}", "--version"]}
     stage.sender = send_or_tell
     worked(stage, capsys)
+    return asked, read_record(stage.directory / "runs" / stage.plan.runs[0].run_id).versions["implementation"]
 
-    version = read_record(stage.directory / "runs" / stage.plan.runs[0].run_id).versions["implementation"]
+
+def test_the_receivers_version_is_recorded_too_if_its_machine_has_another(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.rig.rig = replace(stage.rig.rig, has_machines=True)
+
+    asked, version = asked_for_versions(stage, capsys)
+
+    assert asked == ["sender", "receiver"]
     sender, separator, receiver = version.partition("; on the receiver: ")
-    assert (sender.split(" (")[0], bool(separator), receiver.split(" (")[0]) == ("copy 1.2", True, "copy 1.1")
+    assert (sender.split(" (")[0], bool(separator), receiver.split(" (")[0]) == (
+        "copy of the sender",
+        True,
+        "copy of the receiver",
+    )
+
+
+def test_hosts_on_one_machine_print_a_version_once(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    asked, version = asked_for_versions(stage, capsys)
+
+    assert asked == ["sender"]
+    assert version.startswith("copy of the sender")
+    assert "on the receiver" not in version
 
 
 def test_without_a_version_command_the_version_is_unknown(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
