@@ -50,6 +50,11 @@ def owlt(folder: Path, *words: str) -> tuple[int, Any]:
     return done.returncode, json.loads(done.stdout)
 
 
+def is_shared(run: Path) -> bool:
+    """Whether a run began in a guest that started the programs once for several runs."""
+    return "runs/shared-beginning/" in str(json.loads((run / "record.json").read_text())["receiver"]["command"])
+
+
 def merged(plans: Sequence[Plan]) -> Plan:
     """The runs of several plans over different implementations as one plan, each run a batch of its own; what else a
     sweep states is that of the first plan."""

@@ -1,40 +1,18 @@
-"""Runs that share their beginning, as those of a proof or repetitions of a deterministic implementation: each is the
-same as when it is performed alone and whole."""
+"""Repetitions of a deterministic implementation that share their beginning: each is the same as when it is performed
+alone and whole."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
-from tests.system.fault_trials import UDP, owlt, with_defect
+from tests.system.fault_trials import is_shared, owlt
 from tests.system.sweeps import perform, records
 
 pytestmark = pytest.mark.usefixtures("guest_kernel")
 DETERMINISTIC = sorted(each.stem for each in implementation_files() if find_implementation(each.stem).deterministic)
-FROM_A_BEGINNING = "runs/shared-beginning/"
-"""In the commands of such a run: its programs were started once for all runs."""
-
-
-def is_shared(run: Path) -> bool:
-    return FROM_A_BEGINNING in str(json.loads((run / "record.json").read_text())["receiver"]["command"])
-
-
-@pytest.mark.parametrize("endpoint", ["cfdp", "ltp", "saratoga", "bp-cs"])
-def test_a_run_that_shares_its_beginning_has_the_packets_of_the_whole_run(tmp_path: Path, endpoint: str) -> None:
-    profile = with_defect("none", tmp_path, endpoint, UDP if endpoint == "bp-cs" else {})
-    _, proof = owlt(tmp_path, "prove", str(profile), "--file-size", "2 kB")
-    runs = [Path(trial["run"]) for trial in proof["trials"] if trial["faults"]]
-    chosen = runs[0], runs[-1]
-
-    replays = [owlt(tmp_path, "replay", str(run))[1] for run in chosen]
-
-    assert all(is_shared(tmp_path / run) for run in runs)
-    assert [replay["captures"] for replay in replays] == [{"sender.pcap": "", "receiver.pcap": ""}] * 2
-
-
 REPETITIONS = 5
 NOISY = """
 forward: {rate: 1 Mbit/s, delay: 250 ms, bit_error_rate: 1.0e-5, duplication_rate: 0.05, jitter: {amount: 1 ms}}
