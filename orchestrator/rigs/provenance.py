@@ -120,11 +120,12 @@ def file_digest(path: Path) -> str:
 
 def tree(root: Path, without: Collection[str] = ()) -> Group:
     """The digest of each file below a directory, by its path there, without directories of these names."""
-    return {
-        str(path.relative_to(root)): file_digest(path)
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and not any(part in without for part in path.relative_to(root).parts)
-    }
+    found: Group = {}
+    for directory, below, names in os.walk(root):
+        below[:] = set(below).difference(without)
+        paths = [Path(directory, name) for name in names]
+        found |= {str(path.relative_to(root)): file_digest(path) for path in paths if path.is_file()}
+    return dict(sorted(found.items()))
 
 
 def programs_and_libraries(paths: Iterable[Path], search_path: str = SEARCH_PATH) -> Group:
