@@ -150,7 +150,7 @@ def test_two_users_on_two_clones_give_the_captures_of_one(
 ) -> None:
     require(os.geteuid() == 0, "root, to become another user")
     clone = cloned_for_nobody(home, cluster.tls, guest_kernel)
-    sweep = sweep_file(tmp_path, **(GRID | {"implementations": ONE_OF_EACH_PROTOCOL}))
+    sweep = sweep_file(tmp_path, repetitions=2, **(GRID | {"implementations": ONE_OF_EACH_PROTOCOL}))
     alone = owlt("run", sweep, "--results", tmp_path / "alone", "--no-report")
     assert alone.returncode == 0, alone.stderr
     here = cluster.tls
@@ -163,7 +163,7 @@ def test_two_users_on_two_clones_give_the_captures_of_one(
     done = owlt("run", sweep, "--results", tmp_path / "both", *cluster.options())
 
     assert done.returncode == 0, done.stderr
-    assert len(captures_of(tmp_path / "alone")) == 24
+    assert len(captures_of(tmp_path / "alone")) == 48
     assert captures_of(tmp_path / "both") == captures_of(tmp_path / "alone")
     performed = Counter(record["machine"] for record in records(tmp_path / "both").values())
     assert set(performed) == {"one", "other-user"}, performed
