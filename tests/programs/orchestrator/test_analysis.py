@@ -204,10 +204,22 @@ def test_a_missing_tshark_is_reported_once_and_costs_no_summary(
     runs = [make_run("a_r1"), make_run("b_r1"), make_run("b_r2", repetition=2)]
     without_tshark(monkeypatch, tmp_path / "bin")
 
-    (told,) = analyse_runs(write_plan(tmp_path, keep, {"cfdp": []}))
+    (told,) = analyse_runs(write_plan(tmp_path, keep, {"cfdp": ["-d", "udp.port==9000,udt"]}))
 
     assert told.startswith("a_r1 and 1 more: without the protocol's messages: tshark: not found")
     assert None not in map(load_summary, runs)
+
+
+def test_datagrams_of_an_unknown_protocol_are_counted_without_tshark(
+    make_run: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = make_run()
+    without_tshark(monkeypatch, tmp_path / "bin")
+
+    assert analyse_runs(write_plan(tmp_path, "full", {"cfdp": []})) == []
+    view = load_view(run)
+    assert view is not None
+    assert set(view.counts["sender"]) == {"UDP datagram", "UDP repeat"}
 
 
 def test_a_dissector_that_is_not_known_is_reported_and_costs_no_summary(make_run: Make) -> None:
