@@ -214,6 +214,8 @@ def test_datagrams_of_an_unknown_protocol_are_counted_without_tshark(
     make_run: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     run = make_run()
+    of_udp = SESSION.model_copy(update={"tcp_ports": (), "sctp_ports": ()}).model_dump(mode="json")
+    write_record(read_record(run).model_copy(update={"session": of_udp}), run)
     without_tshark(monkeypatch, tmp_path / "bin")
 
     assert analyse_runs(write_plan(tmp_path, "full", {"cfdp": []})) == []
