@@ -7,8 +7,9 @@ from typing import Any
 
 from owlt.agents.endpoint.command_line import add_load, add_settings, address, count
 from owlt.agents.endpoint.exit import exit_status
+from owlt.agents.tcp.receiving import receive, receive_for
+from owlt.agents.tcp.sending import send, send_for
 from owlt.agents.tcp.settings import Settings
-from owlt.agents.tcp.transfer import receive, receive_for, send, send_for
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -330,8 +330,8 @@ class _Blaster:
 
 @contextmanager
 def _blast(directory: Path) -> Iterator[tuple[Any, Any]]:
-    from owlt.agents.blast.__main__ import Patience, Receiving
     from owlt.agents.blast.datagrams import Pieces, encode
+    from owlt.agents.blast.sides import Patience, Receiving
 
     size, step = len(CONTENT), SEGMENT_BYTES
     datagrams = [encode(at, CONTENT[at : at + step]) for at in range(0, size, step)] + 3 * [encode(size, b"")]

@@ -209,7 +209,7 @@ def window_of_two() -> None:
 def small_writes(no_delay: bool = False) -> None:
     """The TCP sender writes each 1,000 bytes in two parts and waits for an answer of one byte. Nagle's algorithm keeps
     the second part until the delayed acknowledgement of the first (RFC 1122, 4.2.3.4)."""
-    module = agent("tcp.transfer")
+    module = agent("tcp.sending" if ARGUMENTS[0] == "send" else "tcp.receiving")
 
     def hand_over(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, no_delay)

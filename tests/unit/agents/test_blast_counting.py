@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.agents.blast.__main__ import Counting, Patience
 from owlt.agents.blast.datagrams import Stream, encode
+from owlt.agents.blast.sides import Counting, Patience
 from owlt.agents.endpoint.exit import Failed
 
 PATIENCE = Patience(first_s=60, silence_s=30, after_end_s=0.5)

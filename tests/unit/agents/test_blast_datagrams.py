@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from owlt.agents.blast.__main__ import Settings
 from owlt.agents.blast.datagrams import Pieces, Unreadable, encode
+from owlt.agents.blast.sides import Settings
 from owlt.agents.endpoint.exit import Unsupported
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.blast.__main__ import Patience, Receiving
 from owlt.agents.blast.datagrams import Pieces, encode
+from owlt.agents.blast.sides import Patience, Receiving
 from owlt.agents.endpoint.exit import Failed
 
 CONTENT = random.Random(1).randbytes(10_500)

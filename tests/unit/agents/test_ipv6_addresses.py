@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from owlt.agents.blast.__main__ import Patience
+from owlt.agents.blast.sides import Patience
 from owlt.agents.bundle.settings import Settings as BundleSettings
 from owlt.agents.cfdp.settings import Settings as CfdpSettings
 from owlt.agents.contract.placeholders import RunValues
