@@ -178,8 +178,9 @@ STEPS = st.lists(st.tuples(st.booleans(), st.one_of(st.integers(1, 20), st.integ
 
 
 def sent(steps: list[tuple[bool, int]], in_a_row: bool) -> list[tuple[int, int]]:
-    """Packets of which some are equal, perhaps several in a row, behind some that show the order of the channel."""
-    near, now = [(1000 + number, number) for number in range(12)], 100
+    """Packets of which some are equal, perhaps several in a row, behind some that show the order of the channel, and
+    that no queue drops."""
+    near, now = [(1000 + number, number * SERVICE) for number in range(12)], 12 * SERVICE
     for number, (is_equal, pause) in enumerate(steps):
         now += pause
         near.append((RESET if is_equal and (in_a_row or near[-1][0] != RESET) else 2000 + number, now))
