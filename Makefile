@@ -50,7 +50,7 @@ setup: .venv/.made  ## install Debian packages, virtual environment, eBPF progra
 	@SUDO="$(SUDO)" owlt/debian-packages --clone
 	@$(BIN)/owlt setup
 
-unit: .venv/.made  ## unit tests: no root, no slow programs, under two minutes
+unit: .venv/.made  ## unit tests: no root, no slow programs, about three minutes
 	@$(BIN)/python -m owlt.emulator.kernel.bpf.compile
 	$(BIN)/python -m pytest tests/unit -n 2 --dist loadfile
 
