@@ -498,8 +498,8 @@ async def _started(worker: distributed.Worker, connection: _Connection) -> None:
         try:
             async with rpc(
                 connection.scheduler, connection_args=connection.security.get_connection_args("worker")
-            ) as asked:
-                services = (await asked.identity(n_workers=0))["services"]
+            ) as scheduler:
+                services = (await scheduler.identity(n_workers=0))["services"]
             break
         except OSError:  # such as a scheduler that is not running yet, or has other certificates
             await asyncio.sleep(ASKS_S)
