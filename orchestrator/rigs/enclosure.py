@@ -26,10 +26,21 @@ _VIEWS, _SEEN, _TABLE, _SECRETS = (f"dev/mounts/{name}" for name in ("views", "s
 """Files relative to the root of the host: like fstab(5), its overlays, other mounts, and those that hide secrets; and
 the directories of the overlays, a line each. One mount(8) mounts what such a file contains, instead of a process for
 each."""
-_NODES = ("null", "zero", "full", "random", "urandom", "tty", "net/tun")
-"""The devices of a host, as far as the machine has them."""
+_DEVICES = {
+    "null": "1 3",
+    "zero": "1 5",
+    "full": "1 7",
+    "random": "1 8",
+    "urandom": "1 9",
+    "tty": "5 0",
+    "net/tun": "10 200",
+}
 _OPEN_FILES = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
-"""The links in /dev of a host to the open files of a program; the machine may not have them."""
+_IN_DEV = {name: f"mknod {name} c {numbers}" for name, numbers in _DEVICES.items()} | {
+    name: f"ln -s {target} {name}" for name, target in _OPEN_FILES.items()
+}
+"""What a host has in /dev: copied from the machine by one cp(1), or made by this command if the machine has none."""
+_MADE = "\n".join(f"[ -e {name} ] || {command}" for name, command in _IN_DEV.items())
 _ROOT = f"""set -e
 umask 022
 mount --make-rprivate /
@@ -38,16 +49,15 @@ cd /dev  # the machine's, also below the next mount
 mount -t tmpfs -o mode=755,size=1m owlt-root /dev
 mount -t tmpfs -o nosuid,mode=755,size=1m,X-mount.mkdir owlt-dev /dev/dev
 nodes=
-for node in {" ".join((*_NODES, *_OPEN_FILES))}; do
+for node in {" ".join(_IN_DEV)}; do
   if [ -e $node ]; then nodes="$nodes $node"; fi
 done
-cp -dR --preserve=mode --parents $nodes /dev/dev
+cp -dR --parents $nodes /dev/dev
 cd /dev/dev
-for link in {" ".join(f"{name}:{target}" for name, target in _OPEN_FILES.items())}; do
-  [ -L ${{link%:*}} ] || ln -s ${{link#*:}} ${{link%:*}}
-done
 mkdir -p pts shm net kept/empty kept/machine kept/root mounts /dev/proc /dev/sys /dev/run/sshd /dev/run/lock \
   /dev/tmp /dev/root /dev/home /dev/var/tmp /dev/var/log /dev/var/lib /dev/var/cache /dev/var/empty/sshd
+{_MADE}
+chmod 666 {" ".join(_DEVICES)}
 ln -s /run /run/lock /dev/var
 ln -s dev/null /dev/null
 ln -s pts/ptmx ptmx

@@ -151,7 +151,7 @@ EXTENSIONS = ("_bz2", "_ctypes", "_hashlib", "_lzma", "_ssl", "zlib")
 """Modules of the standard library that load libraries of the system."""
 NOT_INSTALLED = "not installed"
 SYSTEM_PROGRAMS = (
-    *("sh", "env", "mount", "umount", "unshare", "findmnt", "cp", "sha256sum"),
+    *("sh", "env", "mount", "umount", "unshare", "findmnt", "cp", "mknod", "sha256sum"),
     *("ip", "tc", "ethtool", "tcpdump"),
 )
 """What a rig runs, beside Python and the implementations."""
