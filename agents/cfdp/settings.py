@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 from owlt.agents.endpoint.command_line import at_least_one, count, not_negative, option, seconds_or_auto
 from owlt.agents.endpoint.event_loop import sending_s
@@ -66,12 +67,12 @@ class Timing(ABC):
         margin."""
         return self.rtt_s + 2 * self._longest_pdu_s + self.timer_margin_s
 
-    @property
+    @cached_property
     def ack_interval_s(self) -> float:
         """EOF or Finished is sent again after this time without an acknowledgement. In whole ms, as engines count."""
         return _whole_ms(self.answer_s if self.ack_timer_s is None else self.ack_timer_s)
 
-    @property
+    @cached_property
     def nak_interval_s(self) -> float:
         """The time after which missing data are requested again. In whole ms."""
         return _whole_ms(self.answer_s if self.nak_timer_s is None else self.nak_timer_s)
@@ -84,7 +85,7 @@ class Timing(ABC):
         """
         return 6 * self._longest_pdu_s + self.timer_margin_s
 
-    @property
+    @cached_property
     def silence_limit_s(self) -> float:
         """How long the peer may be silent while it owes something."""
         if self.idle_limit_s is not None:
@@ -101,7 +102,7 @@ class Timing(ABC):
         """How long a receiver that has decided waits for the last acknowledgement."""
         return GIVE_UP_TIMERS * self.ack_interval_s
 
-    @property
+    @cached_property
     def _longest_pdu_s(self) -> float:
         return sending_s(self.largest_pdu_bytes, self.rate_bps, self.over_ipv6)
 

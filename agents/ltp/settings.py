@@ -1,6 +1,7 @@
 """The settings of an LTP transfer, and the values that follow from them for both engines."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 from typing import NamedTuple
 
@@ -75,7 +76,7 @@ class Settings:
             return Random()
         return Random(f"{self.seed} {'checkpoints' if sends_block else 'reports'}")
 
-    @property
+    @cached_property
     def interval_s(self) -> float:
         """How long to wait for an answer before a segment is sent again: `timer_s`, or else the propagation delay both
         ways, the transmission time of the longest segment on each channel, and the margin (RFC 5325, section 3.1.3)."""
@@ -91,7 +92,7 @@ class Settings:
         """The pace of the receiver; 0: none."""
         return self.rate_bps if self.reverse_rate_bps is None else self.reverse_rate_bps
 
-    @property
+    @cached_property
     def silence_limit_s(self) -> float:
         """How long the peer may be silent while it owes something: longer than it retransmits checkpoints."""
         if self.idle_limit_s is not None:
@@ -118,7 +119,7 @@ class Layout:
     block_bytes: int
     first_session: int
 
-    @property
+    @cached_property
     def count(self) -> int:
         """The number of blocks."""
         if self.file_bytes is None or not self.block_bytes:

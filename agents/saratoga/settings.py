@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from owlt.agents.endpoint.command_line import count, not_negative, option
@@ -123,7 +124,7 @@ class Settings:
         room = self._longest_packet_bytes - 8 - TIMESTAMP_BYTES - descriptor_bits // 4
         return max(1, room // (descriptor_bits // 4))
 
-    @property
+    @cached_property
     def timer_s(self) -> float:
         """How long to wait for an answer before a packet is sent again: the propagation delay both ways, the
         transmission time of two longest packets, and the margin."""
@@ -140,7 +141,7 @@ class Settings:
         """The longest time that either side waits for an answer."""
         return max(self.timer_s, self.poll_s)
 
-    @property
+    @cached_property
     def silence_limit_s(self) -> float:
         """How long the peer may be silent while an answer is due. The draft leaves this to the user."""
         return self.idle_limit_s if self.idle_limit_s is not None else 30 + 10 * self.longest_wait_s

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.kernel.probe import is_copied
 from owlt.orchestrator.rigs import guest
+from tests.conftest import require_command
 from tests.kills import become_reaper, started
 from tests.system.conftest import PROJECT, Guest
 
@@ -92,6 +96,65 @@ def test_readings_by_the_program_and_by_the_kernel_are_of_one_clock(clocks: dict
 def test_a_clock_and_its_zone_are_read_as_they_were_set(clocks: dict[str, Any]) -> None:
     assert all(0 <= after_ns < LATER_NS for after_ns in clocks["after_set_ns"])
     assert clocks["zone"] == [-60, 1]
+
+
+WAITING_CALLS = PROJECT / "tests/system/programs/calls.c"
+LISTENED = PROJECT / "tests/system/programs/listened.py"
+"""Starts a guest's kernel in a process that has a seccomp filter with a listener, so that its stubs cannot have one."""
+WAYS = ("interrupted", "restarted", "threads", "spawned", "traced", "stepped", "mapped", "killed")
+LISTENER = "anon_inode:seccomp notify"
+
+
+@pytest.fixture(scope="module", params=["notified", "by signal", "ptrace"])
+def calls(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, guest_kernel: Kernel) -> str:
+    """What calls.c printed in a guest that learns of system calls in one of its three ways."""
+    directory: Path = tmp_path_factory.mktemp("calls")
+    program = directory / "calls"
+    subprocess.run(
+        [require_command("gcc"), "-O1", "-pthread", "-o", str(program), str(WAITING_CALLS)], check=True, timeout=60
+    )
+    kernel = guest_kernel.model_copy(update={"seccomp": guest_kernel.seccomp and request.param != "ptrace"})
+    if request.param == "by signal":
+        kernel = kernel.model_copy(update={"path": without_listeners(kernel, directory)})
+    return Guest(directory, kernel).run(PROJECT / "tests/system/guest_scripts/built.sh", "calls").stdout
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_system_call_that_waits_leaves_all_registers_as_they_were(calls: str, way: str) -> None:
+    assert dict(line.split(": ", 1) for line in calls.splitlines())[way] == "as before"
+
+
+def test_a_guest_is_notified_of_system_calls_where_it_can_have_a_listener(tmp_path: Path, guest_kernel: Kernel) -> None:
+    """The control of the test above: its guests do learn of system calls in different ways."""
+    assert listeners(guest_kernel.path, tmp_path) > 0
+    assert listeners(without_listeners(guest_kernel, tmp_path), tmp_path) == 0
+
+
+def without_listeners(kernel: Kernel, directory: Path) -> Path:
+    """A command that boots the kernel where its stubs cannot have a listener."""
+    command = directory / "without-listeners"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} {LISTENED} {kernel.path} "$@"\n')
+    command.chmod(0o755)
+    return command
+
+
+def listeners(linux: Path, directory: Path) -> int:
+    """How many listeners a guest has when its first program runs."""
+    boot = guest.Boot(linux, "exact", 0, 128, 1, True)
+    with guest.launch(boot, directory, ["sh", "-c", "echo ready; read line"]) as launched:
+        assert launched.stdout is not None
+        while "ready" not in launched.stdout.readline():
+            pass
+        found = [kind_of(file) for file in Path(f"/proc/{launched.pid}/fd").iterdir()]
+        launched.kill()
+    return found.count(LISTENER)
+
+
+def kind_of(open_file: Path) -> str:
+    """What a process has open; nothing if it has closed it since."""
+    with suppress(FileNotFoundError):
+        return str(open_file.readlink())
+    return ""
 
 
 KILLS = 12
