@@ -101,26 +101,31 @@ def test_a_clock_and_its_zone_are_read_as_they_were_set(clocks: dict[str, Any]) 
 WAITING_CALLS = PROJECT / "tests/system/programs/calls.c"
 LISTENED = PROJECT / "tests/system/programs/listened.py"
 """Starts a guest's kernel in a process that has a seccomp filter with a listener, so that its stubs cannot have one."""
-WAYS = ("interrupted", "restarted", "threads", "spawned", "traced", "stepped", "mapped", "killed")
+WAYS = ("interrupted", "restarted", "threads", "spawned", "traced", "stepped", "mapped", "killed", "once")
 LISTENER = "anon_inode:seccomp notify"
 
 
-@pytest.fixture(scope="module", params=["notified", "by signal", "ptrace"])
+@pytest.fixture(
+    scope="module", params=["notified", "notified on skip", "notified on real", "by signal", "under ptrace"]
+)
 def calls(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, guest_kernel: Kernel) -> str:
-    """What calls.c printed in a guest that learns of system calls in one of its three ways."""
+    """What calls.c printed in a guest that learns of system calls in one of its three ways. On `skip` and `real`,
+    timers interrupt programs."""
     directory: Path = tmp_path_factory.mktemp("calls")
     program = directory / "calls"
     subprocess.run(
         [require_command("gcc"), "-O1", "-pthread", "-o", str(program), str(WAITING_CALLS)], check=True, timeout=60
     )
-    kernel = guest_kernel.model_copy(update={"seccomp": guest_kernel.seccomp and request.param != "ptrace"})
-    if request.param == "by signal":
+    way, _, clock = request.param.partition(" on ")
+    kernel = guest_kernel.model_copy(update={"seccomp": guest_kernel.seccomp and way != "under ptrace"})
+    if way == "by signal":
         kernel = kernel.model_copy(update={"path": without_listeners(kernel, directory)})
-    return Guest(directory, kernel).run(PROJECT / "tests/system/guest_scripts/built.sh", "calls").stdout
+    script = PROJECT / "tests/system/guest_scripts/built.sh"
+    return Guest(directory, kernel).run(script, "calls", clock=clock or "exact").stdout
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_system_call_that_waits_leaves_all_registers_as_they_were(calls: str, way: str) -> None:
+def test_a_system_call_that_waits_is_made_once_and_changes_no_register_but_the_result(calls: str, way: str) -> None:
     assert dict(line.split(": ", 1) for line in calls.splitlines())[way] == "as before"
 
 

@@ -10,6 +10,7 @@
  * stepped       another process stops it before and after the call, and changes the result
  * mapped        the call writes to pages that nobody has touched, and to pages shared with a child
  * killed        SIGKILL ends the process
+ * once          a process asks another many times, while timers interrupt both: no call is made twice
  *
  * Prints a line for each: "as before", or what went wrong.
  */
@@ -30,6 +31,7 @@
 #include <unistd.h>
 
 #define ROUNDS 200
+#define MANY_ROUNDS 50000
 #define WORDS 7
 #define VECTORS 16
 #define PATTERN 0x1122334455667788UL
@@ -273,6 +275,24 @@ static void killed(void)
 	expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "SIGKILL did not end it");
 }
 
+static void once(void)
+{
+	pid_t pid = fork();
+	int number;
+
+	if (!pid)
+		while (read(pair[0], &number, sizeof(number)) == sizeof(number))
+			if (write(other[1], &number, sizeof(number)) != sizeof(number))
+				_exit(1);
+	for (int i = 0; i < MANY_ROUNDS && !wrong; i++) {
+		expect(write(pair[1], &i, sizeof(i)) == sizeof(i), "no question was sent");
+		expect(read(other[0], &number, sizeof(number)) == sizeof(number), "no answer came");
+		expect(number == i, "a question was sent, or an answer came, twice");
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 /* Each way in a process of its own */
 static void show(const char *name, void (*run)(void))
 {
@@ -304,5 +324,6 @@ int main(void)
 	show("stepped", stepped);
 	show("mapped", mapped);
 	show("killed", killed);
+	show("once", once);
 	return 0;
 }
