@@ -157,7 +157,7 @@ def without_listeners(kernel: Kernel, directory: Path) -> Path:
 def listeners(linux: Path, directory: Path) -> int:
     """How many listeners a guest has when its first program runs."""
     boot = guest.Boot(linux, "exact", 0, 128, 1, True)
-    with guest.launch(boot, directory, ["sh", "-c", "echo ready; read line"]) as launched:
+    with guest.launch(boot, directory, ["sh", "-c", "echo ready; while :; do :; done"]) as launched:
         assert launched.stdout is not None
         while "ready" not in launched.stdout.readline():
             pass
