@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from owlt.orchestrator.kernel.kernel import Kernel, find_kernel
 from owlt.orchestrator.rigs.guest import PROJECT as GUEST_PROJECT
 from owlt.orchestrator.rigs.guest import Boot, guest_python, launch
-from tests.conftest import require
+from tests.conftest import require, require_command
 
 PROJECT = Path(__file__).parents[2]
 LONGEST = (
@@ -89,6 +89,29 @@ class Guest:
             (self.out_dir / "stdout").read_text(),
             (self.out_dir / "stderr").read_text(),
         )
+
+
+def in_mode(guest: Guest, seccomp: bool) -> Guest:
+    """The same guest with its programs under seccomp, or under ptrace."""
+    if seccomp:
+        require(guest.kernel.seccomp, "a kernel whose guests run under seccomp")
+    return replace(guest, kernel=guest.kernel.model_copy(update={"seccomp": seccomp}))
+
+
+def started_by(command: str, guest: Guest) -> Guest:
+    """The same guest, whose kernel another command starts; it may change what a process inherits."""
+    path = guest.out_dir / "start-kernel"
+    path.write_text(f'#!/bin/sh\nexec {command} {guest.kernel.path} "$@"\n')
+    path.chmod(0o755)
+    return replace(guest, kernel=guest.kernel.model_copy(update={"path": path}))
+
+
+def compiled(name: str, directory: Path) -> Path:
+    """A C program of `tests/system/programs`, compiled into a directory."""
+    program = directory / Path(name).stem
+    source = PROJECT / "tests/system/programs" / name
+    subprocess.run([require_command("gcc"), "-O1", "-pthread", "-o", program, source], check=True)
+    return program
 
 
 @pytest.fixture(scope="session")

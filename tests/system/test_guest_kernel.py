@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from owlt.orchestrator.kernel.kernel import Kernel
+from owlt.orchestrator.kernel.kernel import Kernel, version_numbers
 from owlt.orchestrator.kernel.probe import is_copied
-from owlt.orchestrator.rigs import guest
-from tests.conftest import require_command
+from owlt.orchestrator.rigs.guest import Boot, launch
 from tests.kills import become_reaper, started
-from tests.system.conftest import PROJECT, Guest
+from tests.system.conftest import PROJECT, Guest, compiled, in_mode, started_by
 
 SCRIPT = PROJECT / "tests/system/guest_scripts/kernel_parts.py"
 CLOCK_SCRIPT = PROJECT / "tests/system/guest_scripts/lent_clock.py"
@@ -99,12 +98,12 @@ def test_a_clock_and_its_zone_are_read_as_they_were_set(clocks: dict[str, Any]) 
     assert clocks["zone"] == [-60, 1]
 
 
-WAITING_CALLS = PROJECT / "tests/system/programs/calls.c"
-LISTENED = PROJECT / "tests/system/programs/listened.py"
+BUILT = PROJECT / "tests/system/guest_scripts/built.sh"
+WITH_A_LISTENER = f"{sys.executable} {PROJECT}/tests/system/programs/listened.py"
 """Starts a guest's kernel in a process that has a seccomp filter with a listener, so that its stubs cannot have one."""
 WAYS = ("interrupted", "restarted", "threads", "spawned", "traced", "stepped", "mapped", "killed", "once")
 LISTENER = "anon_inode:seccomp notify"
-NOTIFYING_SINCE = (6, 17)
+NOTIFYING_SINCE = [6, 17]
 """The first Linux on which no signal makes a stub lose an answer."""
 
 
@@ -114,17 +113,12 @@ NOTIFYING_SINCE = (6, 17)
 def calls(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, guest_kernel: Kernel) -> str:
     """What calls.c printed in a guest that learns of system calls in one of its three ways. On `skip` and `real`,
     timers interrupt programs."""
-    directory: Path = tmp_path_factory.mktemp("calls")
-    program = directory / "calls"
-    subprocess.run(
-        [require_command("gcc"), "-O1", "-pthread", "-o", str(program), str(WAITING_CALLS)], check=True, timeout=60
-    )
     way, _, clock = request.param.partition(" on ")
-    kernel = guest_kernel.model_copy(update={"seccomp": guest_kernel.seccomp and way != "under ptrace"})
+    guest = in_mode(Guest(tmp_path_factory.mktemp("calls"), guest_kernel), way != "under ptrace")
+    program = compiled("calls.c", guest.out_dir)
     if way == "by signal":
-        kernel = kernel.model_copy(update={"path": without_listeners(kernel, directory)})
-    script = PROJECT / "tests/system/guest_scripts/built.sh"
-    return Guest(directory, kernel).run(script, "calls", clock=clock or "exact").stdout
+        guest = started_by(WITH_A_LISTENER, guest)
+    return guest.run(BUILT, program.name, clock=clock or "exact").stdout
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -132,35 +126,19 @@ def test_a_system_call_that_waits_is_made_once_and_changes_no_register_but_the_r
     assert dict(line.split(": ", 1) for line in calls.splitlines())[way] == "as before"
 
 
-def test_a_guest_is_notified_of_system_calls_where_it_can_have_a_listener(tmp_path: Path, guest_kernel: Kernel) -> None:
+def test_a_guest_is_notified_of_system_calls_where_it_can_have_a_listener(guest: Guest) -> None:
     """The control of the test above: its guests do learn of system calls in different ways."""
     inherited = 1
 
-    assert (listeners(guest_kernel.path, tmp_path) > inherited) == (linux_version() >= NOTIFYING_SINCE)
-    assert listeners(without_listeners(guest_kernel, tmp_path), tmp_path) == inherited
+    assert (listeners(guest) > inherited) == (version_numbers(platform.release())[:2] >= NOTIFYING_SINCE)
+    assert listeners(started_by(WITH_A_LISTENER, guest)) == inherited
 
 
-def linux_version() -> tuple[int, int]:
-    """That of this machine."""
-    major, minor = platform.release().split(".")[:2]
-    return int(major), int(minor)
-
-
-def without_listeners(kernel: Kernel, directory: Path) -> Path:
-    """A command that boots the kernel where its stubs cannot have a listener."""
-    command = directory / "without-listeners"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} {LISTENED} {kernel.path} "$@"\n')
-    command.chmod(0o755)
-    return command
-
-
-def listeners(linux: Path, directory: Path) -> int:
-    """How many listeners a guest has when its first program runs."""
-    boot = guest.Boot(linux, "exact", 0, 128, 1, True)
-    with guest.launch(boot, directory, ["sh", "-c", "echo ready; while :; do :; done"]) as launched:
-        assert launched.stdout is not None
-        while "ready" not in launched.stdout.readline():
-            pass
+def listeners(guest: Guest) -> int:
+    """How many listeners a guest has while its first program runs."""
+    boot = Boot(guest.kernel.path, "exact", 0, 128, 1, True)
+    with launch(boot, guest.out_dir, ["sh", "-c", "echo ready; while :; do :; done"]) as launched:
+        wait_until_ready(launched)
         found = [kind_of(file) for file in Path(f"/proc/{launched.pid}/fd").iterdir()]
         launched.kill()
     return found.count(LISTENER)
@@ -173,6 +151,13 @@ def kind_of(open_file: Path) -> str:
     return ""
 
 
+def wait_until_ready(launched: subprocess.Popen[str]) -> None:
+    """Until a guest's program has printed that it is."""
+    assert launched.stdout is not None
+    while "ready" not in launched.stdout.readline():
+        pass
+
+
 KILLS = 12
 """Without the check of the parent, 3 of 4 guests that were killed at such a moment left a process for ever."""
 
@@ -183,7 +168,7 @@ def test_a_program_that_a_guest_is_starting_when_it_is_killed_ends_too(tmp_path:
     for number in range(KILLS):
         directory = tmp_path / str(number)
         directory.mkdir()
-        kill_while_it_starts_a_program(guest.Boot(guest_kernel.path, "exact", 0, 128, number + 1, True), directory)
+        kill_while_it_starts_a_program(Boot(guest_kernel.path, "exact", 0, 128, number + 1, True), directory)
 
     time.sleep(0.5)
     left = [process.pid for process in started() if process.pid not in before]
@@ -192,12 +177,10 @@ def test_a_program_that_a_guest_is_starting_when_it_is_killed_ends_too(tmp_path:
     assert left == []
 
 
-def kill_while_it_starts_a_program(boot: guest.Boot, directory: Path) -> None:
+def kill_while_it_starts_a_program(boot: Boot, directory: Path) -> None:
     """Boot a guest that starts one program after the other, and kill its kernel as soon as it has another process."""
-    with guest.launch(boot, directory, ["sh", "-c", "echo ready; while :; do /bin/true; done"]) as launched:
-        assert launched.stdout is not None
-        while "ready" not in launched.stdout.readline():
-            pass
+    with launch(boot, directory, ["sh", "-c", "echo ready; while :; do /bin/true; done"]) as launched:
+        wait_until_ready(launched)
         children = Path(f"/proc/{launched.pid}/task/{launched.pid}/children")
         known = set(children.read_text().split())
         while set(children.read_text().split()) <= known:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import require, require_command
-from tests.system.conftest import in_guest
+from tests.system.conftest import compiled, in_guest
 from tests.system.sweeps import PROJECT, owlt, sweep_file
 from tests.system.test_independence import captures_of
 
@@ -60,8 +60,7 @@ def carried(directory: Path, name: str, program: list[str], session: object = TC
 
 
 def sources(directory: Path) -> Path:
-    program = str(directory / "sources")
-    subprocess.run([require_command("gcc"), "-O1", "-pthread", "-o", program, PROGRAMS / "sources.c"], check=True)
+    program = str(compiled("sources.c", directory))
     peer = ["{receiver_address}", "{port}"]
     tell = ["{python}", COURIER, "tell", *peer, "{file}", in_guest(program), *BY_THE_PROCESSOR, *BY_THE_HOST]
     return implementation(directory, "sources", ["{python}", COURIER, "receive", *peer, "{received_file}"], tell, TCP)
