@@ -32,6 +32,8 @@
 
 #define ROUNDS 200
 #define MANY_ROUNDS 50000
+/* Until a process that is to wait in a call does, also on the clock of a busy machine */
+#define SOON_US 500000
 #define WORDS 7
 #define VECTORS 16
 #define PATTERN 0x1122334455667788UL
@@ -107,7 +109,7 @@ static void handle(int number)
 static void signal_soon(int flags, int times)
 {
 	struct sigaction action = { .sa_handler = handle, .sa_flags = flags };
-	struct itimerval when = { .it_value.tv_usec = 1000, .it_interval.tv_usec = times > 1 ? 1000 : 0 };
+	struct itimerval when = { .it_value.tv_usec = SOON_US, .it_interval.tv_usec = times > 1 ? SOON_US : 0 };
 
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &when, NULL);
@@ -206,7 +208,7 @@ static void traced(void)
 	pid_t pid = waiting_child(0);
 	int status;
 
-	usleep(1000);
+	usleep(SOON_US);
 	expect(!ptrace(PTRACE_SEIZE, pid, 0, 0) && !ptrace(PTRACE_INTERRUPT, pid, 0, 0), "the process cannot be traced");
 	waitpid(pid, &status, 0);
 	expect(register_of(pid, REGISTER(rbx)) == PATTERN, "a traced process has another rbx");
@@ -269,7 +271,7 @@ static void killed(void)
 	pid_t pid = waiting_child(0);
 	int status;
 
-	usleep(1000);
+	usleep(SOON_US);
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "SIGKILL did not end it");
