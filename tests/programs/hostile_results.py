@@ -14,7 +14,6 @@ import shutil
 import signal
 import socket
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -303,9 +302,8 @@ def perform(plan: Plan, results: Path) -> str:
 
 
 def attempt(name: str, entry: str, do: Callable[[], str]) -> dict[str, Any]:
-    """The exit of a command, its output, and its CPU time."""
+    """The exit of a command and its output."""
     out, err = io.StringIO(), io.StringIO()
-    began_s = time.process_time()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             with deadline():
@@ -323,7 +321,7 @@ def attempt(name: str, entry: str, do: Callable[[], str]) -> dict[str, Any]:
             ending = f"{type(problem).__name__}"
             traceback.print_exc()
     text = out.getvalue() + err.getvalue()
-    return {"entry": entry, "command": name, "ending": ending, "cpu_s": time.process_time() - began_s, "text": text}
+    return {"entry": entry, "command": name, "ending": ending, "text": text}
 
 
 def make_template(directory: Path) -> Path:

