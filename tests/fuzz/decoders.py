@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.examining import Target
+from tests.fuzz.examining import Target, scratch_directory
 
 PROFILES = Path(__file__).parents[2] / "profiles" / "implementations"
 ENTITIES = (101, 102)
@@ -351,7 +351,7 @@ def _captures() -> Target:
     from owlt.captures.frames.background import count_background
     from owlt.captures.frames.columns import read_columns
 
-    path = Path(tempfile.mkdtemp(prefix="owlt-fuzz-")) / "x.pcap"
+    path = scratch_directory() / "x.pcap"
 
     def read(octets: bytes) -> None:
         path.write_bytes(octets)
@@ -366,7 +366,7 @@ def _captures() -> Target:
 def _profile() -> Target:
     from owlt.agents.contract.implementation import ContractError, load_implementation
 
-    path = Path(tempfile.mkdtemp(prefix="owlt-fuzz-")) / "ltp.yaml"
+    path = scratch_directory() / "ltp.yaml"
 
     def read(octets: bytes) -> None:
         path.write_bytes(octets)

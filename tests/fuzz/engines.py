@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import math
 import random
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.changes import Change, changed
-from tests.fuzz.examining import Target
+from tests.fuzz.examining import Target, scratch_directory
 
 CONTENT = random.Random(1).randbytes(650)
 SEGMENT_BYTES = 50
@@ -179,7 +178,7 @@ def _engine(
     """A target from what opens a sender and a receiver in a directory with a `file`."""
 
     def make() -> Target:
-        directory = Path(tempfile.mkdtemp(prefix="owlt-fuzz-"))
+        directory = scratch_directory()
         (directory / "file").write_bytes(CONTENT)
         clock = set_clock()
 

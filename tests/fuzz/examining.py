@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import resource
+import shutil
 import signal
+import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -49,6 +52,13 @@ class Finding(NamedTuple):
         path.write_bytes(self.octets)
         path.with_suffix(".txt").write_text(self.story, encoding="utf-8", errors="backslashreplace")
         return path
+
+
+def scratch_directory() -> Path:
+    """A new directory, which is removed when this process ends."""
+    path = Path(tempfile.mkdtemp(prefix="owlt-fuzz-"))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 def arm() -> None:

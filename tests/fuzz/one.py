@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 from tests.fuzz.changes import changed_at_random
 from tests.fuzz.decoders import DECODERS
 from tests.fuzz.engines import ENGINES
-from tests.fuzz.examining import Target, arm, examine
+from tests.fuzz.examining import Target, arm, examine, scratch_directory
 
 TARGETS = {**DECODERS, **ENGINES}
 LONGEST_BYTES = 4096
@@ -63,9 +62,9 @@ def guided(make: Callable[[], Target], name: str, seconds: float, seed: int, dir
         examiner = Examiner(name, target, directory)
         for octets in target.seeds:
             examiner(octets)
-    corpus = tempfile.mkdtemp(prefix="owlt-fuzz-")
+    corpus = scratch_directory()
     for number, octets in enumerate(target.seeds):
-        (Path(corpus) / str(number)).write_bytes(octets)
+        (corpus / str(number)).write_bytes(octets)
     options = {
         "max_total_time": max(1, round(seconds)),
         "seed": seed,
@@ -76,7 +75,7 @@ def guided(make: Callable[[], Target], name: str, seconds: float, seed: int, dir
     }
     directory.mkdir(parents=True, exist_ok=True)
     arguments = [f"-{option}={value}" for option, value in options.items()]
-    atheris.Setup([name, *arguments, f"-artifact_prefix={directory}/{name}-", corpus], examiner)
+    atheris.Setup([name, *arguments, f"-artifact_prefix={directory}/{name}-", str(corpus)], examiner)
     atheris.Fuzz()
 
 
