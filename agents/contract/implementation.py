@@ -7,7 +7,7 @@ starting, stopping and judging programs belongs to the orchestrator.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -212,10 +212,11 @@ class Implementation(Value):
         ),
     ] = None
     deterministic: Annotated[
-        bool,
+        bool | dict[Text, Parameter],
         Field(
-            description="whether neither side draws random numbers; repetitions on the exact clock then share the "
-            "start of their programs, which saves a third of their time or more; default: false"
+            description="whether neither side draws random numbers, or the parameters with which neither does: "
+            "{backoff_factor: 0}; repetitions on the exact clock then share the start of their programs, which saves a "
+            "third of their time or more; default: false"
         ),
     ] = False
     dissector: Annotated[
@@ -253,7 +254,7 @@ class Implementation(Value):
             raise Invalid(Mistake(problem, fix="rename one", where=Place(key=("parameters", shared[0]))))
         mistakes = list(self._wrong_placeholders()) or list(self._idle_parameters())
         mistakes = mistakes or [*self._wrong_choices(), *self._wrong_terms(), *self._wrong_limits()]
-        mistakes += self._drawn()
+        mistakes += self._wrongly_deterministic()
         if self.session_number and self.session_number.parameter not in self.parameters:
             where = Place(key=("session_number", "parameter"))
             mistakes.append(not_one_of(self.session_number.parameter, self.parameters).at(where))
@@ -271,11 +272,24 @@ class Implementation(Value):
                 elif name in RUN_PLACEHOLDERS:
                     yield Mistake(f"{{{name}}} is a placeholder of every run", fix="choose another name", where=where)
 
-    def _drawn(self) -> Iterator[Mistake]:
-        """A mistake if it is called deterministic and a side gets the seed of the run."""
-        if self.deterministic and any("seed" in self.used_by(role) for role in ROLES):
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether neither side draws random numbers, with the parameters that they have."""
+        if isinstance(self.deterministic, bool):
+            return self.deterministic
+        return all(as_text(self.parameters[name]) == as_text(value) for name, value in self.deterministic.items())
+
+    def _wrongly_deterministic(self) -> Iterator[Mistake]:
+        """A mistake if it is called deterministic whatever its parameters are, and a side gets the seed of the run; one
+        for each parameter that does not exist, and each value that it cannot have."""
+        if isinstance(self.deterministic, dict):
+            yield from self._wrong_values(
+                {name: [value] for name, value in self.deterministic.items()}, "deterministic"
+            )
+        elif self.deterministic and any("seed" in self.used_by(role) for role in ROLES):
             problem = "is true, but a side gets {seed}, which differs from repetition to repetition"
-            yield Mistake(problem, fix="remove one of them", where=Place(key=("deterministic",)))
+            fix = "remove one of them, or write the parameters with which the seed is not used"
+            yield Mistake(problem, fix=fix, where=Place(key=("deterministic",)))
 
     def _wrong_terms(self) -> Iterator[Mistake]:
         """A mistake for each term under `pairing` with a parameter that does not exist."""
@@ -289,13 +303,17 @@ class Implementation(Value):
     def _wrong_limits(self) -> Iterator[Mistake]:
         """A mistake for each parameter under `known_limits` that does not exist, and each value that it cannot have."""
         for place, limit in enumerate(self.known_limits):
-            for name, values in limit.parameters.items():
-                where = Place(key=("known_limits", place, "parameters", name))
-                if name not in self.parameters:
-                    yield not_one_of(name, self.parameters).at(where)
-                for value in values:
-                    if not self.allows(name, value):
-                        yield Mistake(got(value), "a value under 'choices'", where=where)
+            yield from self._wrong_values(limit.parameters, "known_limits", place, "parameters")
+
+    def _wrong_values(self, values: Mapping[str, list[Parameter]], *key: str | int) -> Iterator[Mistake]:
+        """A mistake for each parameter below a key that does not exist, and each value that it cannot have."""
+        for name, listed in values.items():
+            where = Place(key=(*key, name))
+            if name not in self.parameters:
+                yield not_one_of(name, self.parameters).at(where)
+            for value in listed:
+                if not self.allows(name, value):
+                    yield Mistake(got(value), "a value under 'choices'", where=where)
 
     def _wrong_choices(self) -> Iterator[Mistake]:
         """A mistake for each parameter under `choices` that does not exist, or whose default is not among them."""

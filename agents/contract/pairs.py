@@ -250,7 +250,7 @@ def _merged(pair: Pair, own: dict[str, str], derived: Iterable[str]) -> Implemen
         "hang_s": max(sender.hang_s, receiver.hang_s),
         "keep": list(dict.fromkeys([*sender.keep, *receiver.keep])),
         "not_repeatable": _not_repeatable(sender, receiver),
-        "deterministic": sender.deterministic and receiver.deterministic,
+        "deterministic": sender.deterministic is True and receiver.deterministic is True,
         "dissector": _dissector(sender.dissector, receiver.dissector),
         "pair": pair,
     }

@@ -157,6 +157,10 @@ class SessionPlace(NamedTuple):
     node_id: int
 
 
+INSTANCE_ID = 1
+"""The instance of the sender (RFC 5740, section 4.2): a run has one, and what does not depend on chance has the same
+packets with every seed."""
+
 M_PERTURB = -6
 """The parameter of mallopt(3) with which new memory is filled, all bits inverted."""
 
@@ -304,7 +308,7 @@ def _start(session: Session, settings: Settings) -> None:
         session.need("NormAddAckingNode", RECEIVER_ID)
     session.need(
         "NormStartSender",
-        settings.seed & 0xFFFF,
+        INSTANCE_ID,
         settings.buffer_bytes,
         settings.segment_bytes,
         settings.block_segments,

@@ -95,7 +95,7 @@ def _deterministic(sweep: Sweep, implementations: Mapping[str, Implementation]) 
     """The names of the implementations whose repetitions may share their start."""
     if sweep.clock != "exact":
         return set()
-    return {name for name, each in implementations.items() if each.deterministic}
+    return {name for name, each in implementations.items() if each.is_deterministic}
 
 
 def first_permutations(permutations: Iterable[Permutation]) -> list[Permutation]:

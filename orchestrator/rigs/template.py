@@ -28,6 +28,7 @@ from owlt.orchestrator.rigs.guest import Boot, init_script, start
 TEMPLATE_FILE = "/proc/template"
 """In a guest: a write to it makes the guest a template, and returns in each copy."""
 FREE_READS_FILE = Path("/proc/free_reads")
+IDLE_FILE = Path("/proc/idle")
 PREPARATION_S = 300.0
 """The time in which a guest must have become a template."""
 COPYING_S = 60.0
@@ -44,6 +45,15 @@ def become_template() -> None:
     Raises OSError if the kernel cannot be copied.
     """
     Path(TEMPLATE_FILE).write_text("1")
+
+
+def wait_for_idle(earliest_ns: int) -> None:
+    """Wait until this guest has nothing to do, at a time of its clock (ns since the epoch) or later. A program that
+    computes, or its threads that wake each other, do not notice it.
+
+    Raises OSError if the kernel cannot do this.
+    """
+    IDLE_FILE.write_text(str(earliest_ns))
 
 
 @contextmanager

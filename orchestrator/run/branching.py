@@ -19,7 +19,7 @@ from owlt.inputs.sweep import OF_CHANNELS, Sweep
 from owlt.orchestrator.hosts.confinement import START_STEP_NS
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.planning.plan import Run, channel_of, first_sharing
-from owlt.orchestrator.rigs.template import become_template, free_reads
+from owlt.orchestrator.rigs.template import become_template, free_reads, wait_for_idle
 from owlt.orchestrator.run.programs import Intervention
 from owlt.orchestrator.run.state import RunResult, Setting
 from owlt.results.recorded_runs import run_directory
@@ -31,8 +31,9 @@ NEVER = 999_999_999_999_999
 _NO_HITS = [{"direction": direction, "occurrence": NEVER, "action": "drop"} for direction in DIRECTIONS]
 _SIMPLE_ACTIONS = {"delay", "duplicate"}
 BRANCH_AFTER_NS = 30_000
-"""Time from the start of the second program to the branch. Computing takes no time on the exact clock, so the program
-has then sent its first packet, but the packet is still in the queue: 100 bytes at 10 Mbit/s take 80 µs."""
+"""Time from the start of the second program to the branch, or to the moment after it when both programs wait.
+Computing takes no time on the exact clock, so the second one has then sent its first packet, but the packet is still in
+the queue: 100 bytes at 10 Mbit/s take 80 µs."""
 
 
 def beginning_of(run: Run, sweep: Sweep, is_deterministic: bool = False) -> Run | None:
@@ -79,12 +80,13 @@ class Branching:
         return run_directory(self._results, self.run.run_id)
 
     def interventions(self, result: RunResult) -> Iterable[Intervention]:
-        """The branch, right after the launch of the second program: programs start at multiples of START_STEP_NS."""
+        """The branch, after the launch of the second program: programs start at multiples of START_STEP_NS."""
         now_ns = time.time_ns()
-        wait_ns = START_STEP_NS - now_ns % START_STEP_NS + BRANCH_AFTER_NS
-        return [Intervention(time.monotonic() + wait_ns / 1e9, "the run was to branch", lambda: self._branch(result))]
+        branch_ns = now_ns + START_STEP_NS - now_ns % START_STEP_NS + BRANCH_AFTER_NS
+        return [Intervention(time.monotonic(), "the run was to branch", lambda: self._branch(branch_ns, result))]
 
-    def _branch(self, result: RunResult) -> None:
+    def _branch(self, earliest_ns: int, result: RunResult) -> None:
+        wait_for_idle(earliest_ns)
         with free_reads():
             self._require_nothing_sent()
             become_template()

@@ -362,7 +362,7 @@ class SharedBeginnings:
         """The beginning of a run; None if it has to be performed from its start. The steps of a timeline have seeds
         too, and without a rate the first packet does not wait in the queue."""
         is_simple = self._plan.channels[run.channel_key].timeline is None and run.slowest_rate_bps is not None
-        is_deterministic = is_simple and self._plan.implementations[run.permutation.implementation].deterministic
+        is_deterministic = is_simple and self._plan.implementations[run.permutation.implementation].is_deterministic
         return beginning_of(run, self._plan.sweep, is_deterministic)
 
 

@@ -119,7 +119,7 @@ class PlanFile(BaseModel, Generic[Channel]):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: Literal[18] = 18
+    schema_version: Literal[19] = 19
     sweep: Sweep
     implementations: dict[str, Implementation]
     """The implementations by name, in the order of the sweep; a variant for each value of a parameter that it

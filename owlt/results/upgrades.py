@@ -228,6 +228,7 @@ PLAN_STEPS: Steps = {
     15: _new_keys,  # SCTP ports of a session
     16: _new_keys,  # deterministic implementations
     17: _new_keys,  # an SCTP port on which a side is ready
+    18: _new_keys,  # implementations that are deterministic with some parameters
 }
 CERTIFICATE_STEPS: Steps = {1: _certificate_2}
 

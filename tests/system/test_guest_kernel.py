@@ -23,6 +23,7 @@ from tests.system.conftest import PROJECT, Guest, compiled, in_mode, started_by
 
 SCRIPT = PROJECT / "tests/system/guest_scripts/kernel_parts.py"
 CLOCK_SCRIPT = PROJECT / "tests/system/guest_scripts/lent_clock.py"
+IDLE_SCRIPT = PROJECT / "tests/system/guest_scripts/idle.py"
 READING_NS = 256
 LATER_NS = 1_000_000
 """More than a program needs to read a clock after it has set it."""
@@ -160,6 +161,17 @@ def wait_until_ready(launched: subprocess.Popen[str]) -> None:
 
 KILLS = 12
 """Without the check of the parent, 3 of 4 guests that were killed at such a moment left a process for ever."""
+
+
+def test_a_wait_for_an_idle_guest_lets_processes_that_wake_each_other_end(guest: Guest) -> None:
+    done = guest.run(IDLE_SCRIPT)
+    assert done.returncode == 0, done.stderr
+    had_ended, late_ns = json.loads(done.stdout)["idle"]
+    had_ended_at_the_time, _ = json.loads(done.stdout)["time"]
+
+    assert had_ended
+    assert late_ns >= 20_000_000
+    assert not had_ended_at_the_time
 
 
 def test_a_program_that_a_guest_is_starting_when_it_is_killed_ends_too(tmp_path: Path, guest_kernel: Kernel) -> None:

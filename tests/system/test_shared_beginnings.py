@@ -29,7 +29,7 @@ def repeated(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> 
     done = perform(
         directory,
         directory / "results",
-        implementations=[*DETERMINISTIC, "norm"],
+        implementations=[*DETERMINISTIC, "norm-cc"],
         repetitions=REPETITIONS,
         channel=str(directory / "noisy.yaml"),
         file_size="10 kB",

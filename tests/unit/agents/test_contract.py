@@ -1,5 +1,6 @@
 """An implementation filled for a run, its deadline, its parameters, and its schema for editors."""
 
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from owlt.agents.contract.implementation import ROLES, Implementation, load_implementation
+from owlt.agents.contract.implementation import ROLES, ContractError, Implementation, load_implementation
 from owlt.agents.contract.limits import TimeLimit
 from owlt.agents.contract.placeholders import RunValues, as_text
 from owlt.agents.contract.requirements import Need, unmet
@@ -47,6 +48,31 @@ def test_the_files_of_a_shipped_implementation_are_those_of_text_alone(path: Pat
     for role in ROLES:
         expected = {name: TEMPLATES.from_string(text).render(plain) for name, text in build.side(role).files.items()}
         assert build.rendered(run_values.as_text(), programs).side(role).files == expected
+
+
+@pytest.mark.parametrize(("factor", "is_deterministic"), [(0, True), ("0", True), (4, False)])
+def test_norm_is_deterministic_without_random_back_offs(factor: int | str, is_deterministic: bool) -> None:
+    norm = load_implementation(PROFILES / "norm.yaml")
+
+    assert norm.with_parameters({"backoff_factor": factor}).is_deterministic is is_deterministic
+
+
+@pytest.mark.parametrize(
+    ("deterministic", "problem"),
+    [
+        ("true", r"deterministic: is true, but a side gets \{seed\}"),
+        ("{backof_factor: 0}", r"deterministic\.backof_factor: .*backoff_factor"),
+        ("{congestion_control: reno}", r"deterministic\.congestion_control: got 'reno'"),
+    ],
+)
+def test_a_profile_that_is_wrongly_called_deterministic_is_refused(
+    tmp_path: Path, deterministic: str, problem: str
+) -> None:
+    shipped = (PROFILES / "norm.yaml").read_text()
+    (tmp_path / "norm.yaml").write_text(re.sub(r"(?m)^deterministic: .*$", f"deterministic: {deterministic}", shipped))
+
+    with pytest.raises(ContractError, match=problem):
+        load_implementation(tmp_path / "norm.yaml")
 
 
 def test_ports_are_numbers_once_rendered(cfdp: Implementation, run_values: RunValues) -> None:
