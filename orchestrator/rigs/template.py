@@ -51,7 +51,7 @@ def wait_for_idle(earliest_ns: int) -> None:
     """Wait until this guest has nothing to do, at a time of its clock (ns since the epoch) or later. A program that
     computes, or its threads that wake each other, do not notice it.
 
-    Raises OSError if the kernel cannot do this.
+    Raises OSError if the kernel cannot do this, and TimeoutError if a program still computes a second later.
     """
     IDLE_FILE.write_text(str(earliest_ns))
 

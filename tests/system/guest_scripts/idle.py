@@ -1,10 +1,12 @@
 """Two processes that keep each other awake beside one that waits, until the guest is idle or until a time: whether they
-had ended when the wait ended, and how late it ended. Prints both as JSON."""
+had ended when the wait ended, and how late it ended; and whether a wait ends beside a process that always computes.
+Prints all as JSON."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 
 from owlt.orchestrator.rigs.template import wait_for_idle
@@ -41,4 +43,20 @@ def after_waiting(until_idle: bool) -> tuple[bool, int]:
     return ended == processes, late_ns
 
 
-print(json.dumps({"idle": after_waiting(True), "time": after_waiting(False)}))
+def ends_beside_a_busy_process() -> bool:
+    """Whether a wait for an idle guest ends with an error while a process reads the clock all the time."""
+    busy = os.fork()
+    while not busy:
+        time.monotonic_ns()
+    try:
+        wait_for_idle(time.time_ns() + WAIT_NS)
+    except TimeoutError:
+        return True
+    finally:
+        os.kill(busy, signal.SIGKILL)
+        os.waitpid(busy, 0)
+    return False
+
+
+results = {"idle": after_waiting(True), "time": after_waiting(False), "busy": ends_beside_a_busy_process()}
+print(json.dumps(results))
