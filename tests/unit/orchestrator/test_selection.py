@@ -155,7 +155,7 @@ def test_a_retry_without_new_seeds_has_those_of_the_plan_again(tmp_path: Path) -
 
 @pytest.mark.parametrize(("clock", "is_guests"), [("exact", True), ("real", False)])
 def test_a_new_seed_is_that_of_the_guest_if_the_run_has_a_guest_of_its_own(clock: str, is_guests: bool) -> None:
-    plan = small_plan(clock, implementations=["norm"])
+    plan = small_plan(clock, implementations=["norm"], parameters={"norm": {"backoff_factor": [4]}})
     batch = plan.batches[0]
     selection = Selection(frozenset({batch.runs[0].run_id}), True, {batch.runs[0].run_id: 7})
 

@@ -13,7 +13,7 @@ import pytest
 
 from owlt.emulator.faults import LeaseHeld
 from owlt.orchestrator.rigs.rig import Rig
-from owlt.orchestrator.run.events import Heartbeat, event_in, worker_line
+from owlt.orchestrator.run.events import RigFailed, event_in, worker_line
 from owlt.orchestrator.run.task import read_task, write_task
 from owlt.orchestrator.run.worker import lease_s, work
 from owlt.results.record import Outcome, read_record
@@ -63,8 +63,8 @@ def test_a_worker_certifies_performs_and_reports_each_step(stage: Stage, capsys:
 @pytest.mark.parametrize(
     ("versions", "expected"),
     [
-        ({"copy": "1.2"}, ["run", "alive", "run", "alive", "run"]),
-        (None, ["alive", "run", "alive", "run", "alive", "run"]),
+        ({"copy": "1.2"}, ["run", "failed", "run", "failed", "run"]),
+        (None, ["failed", "run", "failed", "run", "failed", "run"]),
     ],
 )
 def test_hosts_forget_what_programs_left_before_each_run_that_others_preceded(
@@ -73,7 +73,7 @@ def test_hosts_forget_what_programs_left_before_each_run_that_others_preceded(
     """A version command is a program of the implementation too."""
     stage.sweep = {"repetitions": 3, "runs_per_guest": 3}
 
-    events = worked(stage, capsys, versions, forgets=worker_line(Heartbeat()))
+    events = worked(stage, capsys, versions, forgets=worker_line(RigFailed(reason="a mark")))
 
     assert [each.event for each in events if each.event in expected] == expected
 
