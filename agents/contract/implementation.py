@@ -280,8 +280,8 @@ class Implementation(Value):
         return all(as_text(self.parameters[name]) == as_text(value) for name, value in self.deterministic.items())
 
     def _wrongly_deterministic(self) -> Iterator[Mistake]:
-        """A mistake if it is called deterministic whatever its parameters are, and a side gets the seed of the run; one
-        for each parameter that does not exist, and each value that it cannot have."""
+        """A mistake if `deterministic` is true and a side gets the seed of the run; if it has parameters, one for each
+        that does not exist, and for each value that a parameter cannot have."""
         if isinstance(self.deterministic, dict):
             yield from self._wrong_values(
                 {name: [value] for name, value in self.deterministic.items()}, "deterministic"

@@ -115,15 +115,19 @@ def lease_s(run: Run, task: Task) -> float:
 def _heartbeats(deadline_s: float) -> Iterator[None]:
     """Report now and then that time passes, so that a slow run does not count as hung.
 
-    At multiples of a period, so that it is at the same times in a guest that a run has alone and in one that shares the
-    run's beginning: a long wait of a program, which the kernel ends up to 0.1 % late, ends early if something else
-    happens then. The first time is half a period from now or later.
+    At multiples of a period, to the nanosecond, so that it is at the same times in a guest that a run has alone and in
+    one that shares the run's beginning: a long wait of a program, which the kernel ends up to 0.1 % late, ends early if
+    something else happens then. The first time is half a period from now or later.
     """
     over = threading.Event()
-    period_s = max(deadline_s / HEARTBEATS, SHORTEST_BEAT_S)
+    period_ns = int(1e9 * max(deadline_s / HEARTBEATS, SHORTEST_BEAT_S))
+
+    def pause_s() -> float:
+        now_ns = time.time_ns()
+        return ((round(now_ns / period_ns) + 1) * period_ns - now_ns) / 1e9
 
     def beat() -> None:
-        while not over.wait(1.5 * period_s - (time.time() + period_s / 2) % period_s):
+        while not over.wait(pause_s()):
             report(Heartbeat())
 
     beating = threading.Thread(target=beat, daemon=True)

@@ -34,7 +34,7 @@ from tests.fuzz.engines import ENGINES, Channel, NoEnd, Script
 from tests.fuzz.examining import Target, examine
 from tests.unit.agents.saratoga_channel import transfer
 
-FEWEST_CALLS = 100_000
+FLOOR_CALLS = 100_000
 CALLS_PER_BYTE = 60
 """An empty TLV of a CFDP metadata PDU is two bytes, and 60 calls and returns."""
 BYTES_PER_BYTE = 300
@@ -60,10 +60,10 @@ def engine(name: str) -> Target:
 
 
 def read(target: Target, octets: bytes) -> None:
-    """Raises whatever is no refusal; fails on a target that computes too long or takes too much memory."""
+    """Raises every exception that is not a refusal; fails on too many calls and on too much memory."""
     tracemalloc.start()
     try:
-        with suppress(*target.refuses), calls_limited_to(FEWEST_CALLS + CALLS_PER_BYTE * len(octets)):
+        with suppress(*target.refuses), calls_limited_to(FLOOR_CALLS + CALLS_PER_BYTE * len(octets)):
             target.run(octets)
     finally:
         _, peak_bytes = tracemalloc.get_traced_memory()

@@ -73,7 +73,7 @@ def test_hosts_forget_what_programs_left_before_each_run_that_others_preceded(
     """A version command is a program of the implementation too."""
     stage.sweep = {"repetitions": 3, "runs_per_guest": 3}
 
-    events = worked(stage, capsys, versions, forgets=worker_line(RigFailed(reason="a mark")))
+    events = worked(stage, capsys, versions, forgets=worker_line(RigFailed(reason="a marker")))
 
     assert [each.event for each in events if each.event in expected] == expected
 
