@@ -19,6 +19,7 @@ from owlt.agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
 from owlt.agents.contract.pairing import Pairing
 from owlt.agents.contract.pairing import Parameter as Parameter
 from owlt.agents.contract.placeholders import (
+    ERROR_RATES,
     LAUNCH_PLACEHOLDERS,
     RECEIVED_PLACEHOLDERS,
     RUN_PLACEHOLDERS,
@@ -278,6 +279,11 @@ class Implementation(Value):
         if isinstance(self.deterministic, bool):
             return self.deterministic
         return all(as_text(self.parameters[name]) == as_text(value) for name, value in self.deterministic.items())
+
+    @property
+    def is_given_error_rates(self) -> bool:
+        """Whether a side is given an error rate of the channel."""
+        return any(not self.used_by(role).isdisjoint(ERROR_RATES) for role in ROLES)
 
     def _wrongly_deterministic(self) -> Iterator[Mistake]:
         """A mistake if `deterministic` is true and a side gets the seed of the run; if it has parameters, one for each

@@ -126,6 +126,8 @@ RUN_PLACEHOLDERS = {
 }
 """Name and meaning of every placeholder that a run fills."""
 
+ERROR_RATES = {"packet_error_rate", "bit_error_rate", "reverse_bit_error_rate"}
+
 LAUNCH_PLACEHOLDERS = {"python", "third_party"}
 """The placeholders known before a run: a version command has these and the implementation's own programs."""
 

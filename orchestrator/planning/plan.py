@@ -4,9 +4,10 @@ A plan is a pure function of the sweep and its implementations, so the same swee
 that is what makes resuming a look-up and a repeated sweep comparable run by run.
 
 Runs are performed repetition by repetition, shuffled within each: a sweep that ends early has almost the same number of
-runs of each permutation. Repetitions that share the start of their programs follow each other, SHARING at a time, after
-the first one of every cell. The place of a run among the others is drawn from its name, so runs that are added to a
-sweep do not move those that were there. Only one run of each implementation comes first, the one that ends soonest, so
+runs of each permutation. Runs that share the start of their programs follow each other: the first repetition of
+permutations that differ in the packet error rate; then, after the first one of every cell, SHARING repetitions at a
+time. The place of a run among the others is drawn from its name, so runs that are added to a sweep do not move those
+that were there. Only one run of each implementation comes first, the one that ends soonest, so
 that what the build or its parameters cannot do is found at once.
 
 `owlt.results.plan` has the model of a plan; writing it belongs to `planning.stored_plan`.
@@ -68,15 +69,15 @@ SHARING = 9
 
 def first_sharing(repetition: int) -> int:
     """The first of the repetitions that may share their start with this one (`run.branching`). The first repetition
-    shares it with none, so that every cell soon has a run."""
+    shares it with no other, so that every cell soon has a run."""
     return repetition - (repetition - 2) % SHARING if repetition > 1 else 1
 
 
 def run_order(
     permutations: Sequence[Permutation], repetitions: int, seed: int, sharing: Collection[str] = ()
 ) -> list[RunPlace]:
-    """Every permutation with every repetition number (from 1); `sharing` are the implementations whose repetitions may
-    share their start."""
+    """Every permutation with every repetition number (from 1); `sharing` are the implementations whose runs may share
+    their start."""
     runs = [
         RunPlace(permutation, repetition) for permutation in permutations for repetition in range(1, repetitions + 1)
     ]
@@ -85,14 +86,14 @@ def run_order(
     def place(run: RunPlace) -> tuple[int, bool, int, str, int]:
         shares = run.permutation.implementation in sharing
         turn = first_sharing(run.repetition) if shares else run.repetition
-        drawn = order_seed(seed, run.permutation.slug, turn)
+        drawn = order_seed(seed, (run.permutation.without_errors if shares else run.permutation).slug, turn)
         return turn, turn > 1 or run.permutation not in first, drawn, run.permutation.slug, run.repetition
 
     return sorted(runs, key=place)
 
 
 def _deterministic(sweep: Sweep, implementations: Mapping[str, Implementation]) -> set[str]:
-    """The names of the implementations whose repetitions may share their start."""
+    """The names of the implementations whose runs may share their start."""
     if sweep.clock != "exact":
         return set()
     return {name for name, each in implementations.items() if each.is_deterministic}
@@ -271,18 +272,19 @@ def with_repetitions(plan: Plan, repetitions: int) -> Plan:
 
 
 def _batches(sweep: Sweep, runs: list[Run], sharing: Collection[str]) -> list[Batch]:
-    """The runs in batches; on the exact clock those that may share their start, and each other one alone. Each has a
-    guest of its own there, so that it is a function of its own seed; for a deterministic implementation only the
-    channel depends on that, and all repetitions have the same guest."""
+    """The runs in batches; on the exact clock the repetitions that may share their start, and each other run alone.
+    Each has a guest of its own there, so that it is a function of its own seed; for a deterministic implementation only
+    the channel depends on that, and all runs that start alike have the same guest."""
     if sweep.clock == "exact":
 
-        def guest_of(run: Run) -> tuple[int, int]:
-            """The seed of the run's guest, and the first of the repetitions that may share its start."""
-            if run.permutation.implementation not in sharing or run.is_baseline:
-                return run.seed, run.repetition
-            return guest_seed(sweep.seed, run.permutation.slug), first_sharing(run.repetition)
+        def guest_of(run: Run) -> tuple[int, str, int]:
+            """The seed of the run's guest, and the repetitions that follow each other there."""
+            point = run.permutation
+            if point.implementation not in sharing or run.is_baseline:
+                return run.seed, point.slug, run.repetition
+            return guest_seed(sweep.seed, point.without_errors.slug), point.slug, first_sharing(run.repetition)
 
-        parts = [(seed, list(part)) for (seed, _), part in groupby(runs, key=guest_of)]
+        parts = [(seed, list(part)) for (seed, _, _), part in groupby(runs, key=guest_of)]
         return [Batch(index=index, seed=seed, runs=part) for index, (seed, part) in enumerate(parts)]
     size = sweep.runs_per_guest
     return [

@@ -22,16 +22,19 @@ def apply_channel(run: Run, setting: Setting, result: RunResult) -> None:
     if specified.faults:
         scope = expression_of_session(result.session)
         specified = specified.model_copy(update={"fault_scope": scope})
-    certified = setting.certificates.get(run.channel_key)
-    if certified is not None:
-        result.certificate = certified.verdict
+    enter_certificate(run, setting, result)
     try:
         applied = setting.rig.channel.configure(specified)
     except ChannelRefused as refusal:
         code = ReasonCode.CHANNEL_UNSUPPORTED if isinstance(refusal, NotCapable) else ReasonCode.CHANNEL_REFUSED
         raise Ended(Outcome.ABORTED, code, f"the emulator refused the channel: {refusal}") from refusal
     result.channel = applied.to_wire()
-    if certified is not None:
+
+
+def enter_certificate(run: Run, setting: Setting, result: RunResult) -> None:
+    """Enter the verdict on the channel, and the reasons why the run is suspect because of it."""
+    if (certified := setting.certificates.get(run.channel_key)) is not None:
+        result.certificate = certified.verdict
         result.suspect += [f"the channel's certificate: {sentence}" for sentence in certified.suspicion]
 
 

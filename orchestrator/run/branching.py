@@ -1,27 +1,32 @@
 """Runs that share their beginning: one guest starts both programs and then becomes a template; each run continues in a
 copy of this guest, with its own faults and seeds.
 
-Runs share their beginning if they differ only in the packets that their aimed faults hit, or, as repetitions of a
-deterministic implementation, only in the seeds of their channel. The first packet leaves the queue, and is counted,
-only after the branch, so a run has the same packets as one that was performed from its start.
+Runs share their beginning if they differ only in the packets that their aimed faults hit, or, as runs of a
+deterministic implementation, only in the packet error rate and the seeds of their channel. The first packet leaves the
+queue, and is counted, only after the branch, so a run has the same packets as one that was performed from its start.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.packet_filter import ANY
-from owlt.emulator.channel.spec import DIRECTIONS
-from owlt.inputs.sweep import OF_CHANNELS, Sweep
+from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
+from owlt.inputs.sweep import OF_CHANNELS
 from owlt.orchestrator.hosts.confinement import START_STEP_NS
 from owlt.orchestrator.hosts.host import HostError
-from owlt.orchestrator.planning.plan import Run, channel_of, first_sharing
+from owlt.orchestrator.planning.plan import Plan, Run, channel_of, first_sharing
+from owlt.orchestrator.planning.run_channel import channel_key, with_links
 from owlt.orchestrator.rigs.template import become_template, free_reads, wait_for_idle
+from owlt.orchestrator.run.applying import enter_certificate
 from owlt.orchestrator.run.programs import Intervention
 from owlt.orchestrator.run.state import RunResult, Setting
+from owlt.orchestrator.run.task import OwnPart
 from owlt.results.recorded_runs import run_directory
 
 BEGINNING = "shared-beginning"
@@ -29,6 +34,8 @@ BEGINNING = "shared-beginning"
 NEVER = 999_999_999_999_999
 """An occurrence that no run reaches."""
 _NO_HITS = [{"direction": direction, "occurrence": NEVER, "action": "drop"} for direction in DIRECTIONS]
+_OF_CHANCE = {"packet_error_rate", "seed"}
+"""The keys of a link that may differ from those in the shared run."""
 _SIMPLE_ACTIONS = {"delay", "duplicate"}
 BRANCH_AFTER_NS = 30_000
 """Time from the start of the second program to the branch, or to the moment after it when both programs wait.
@@ -36,20 +43,63 @@ Computing takes no time on the exact clock, so the second one has then sent its 
 the queue: 100 bytes at 10 Mbit/s take 80 µs."""
 
 
-def beginning_of(run: Run, sweep: Sweep, is_deterministic: bool = False) -> Run | None:
-    """The shared run: it begins like this run, and its faults hit nothing. It is equal for all runs that can share it;
-    None if this run has to be performed from its start. `is_deterministic`: whether nothing depends on the run's seed
-    before the first packet has left the queue."""
-    name = run.permutation.channel_name
-    is_altered = sweep.announce_outages or any(name in getattr(sweep, key) for key in OF_CHANNELS)
-    is_alone = sweep.clock != "exact" or sweep.rig != "virtual" or sweep.host_captures or is_altered
-    if is_alone or not all(map(_is_simple, run.faults)):
-        return None
-    permutation = run.permutation.model_copy(update={"channel_name": BEGINNING})
-    own = {"run_id": BEGINNING, "permutation": permutation, "order": 0}
-    if is_deterministic and run.repetition > 1 and not run.faults:
-        return run.model_copy(update={**own, "repetition": first_sharing(run.repetition), "seed": 0})
-    return run.model_copy(update={**own, "faults": _NO_HITS})
+class Sharing:
+    """Which runs of a plan share their beginning."""
+
+    def __init__(self, plan: Plan) -> None:
+        implementations = plan.implementations.items()
+        self._sweep = plan.sweep
+        self._deterministic = {name for name, each in implementations if each.is_deterministic}
+        self._given_error_rates = {name for name, each in implementations if each.is_given_error_rates}
+        self._with_timeline = {key for key, channel in plan.channels.items() if channel.timeline is not None}
+        self._at_start = {key: channel_key(_at_start(channel)) for key, channel in plan.channels.items()}
+
+    def beginning_of(self, run: Run) -> Run | None:
+        """The shared run: it begins like this run, and its faults hit nothing. It is equal for all runs that can share
+        it; None if this run has to be performed from its start. Its channel is one of the plan
+        `with_channels_of_beginnings`."""
+        sweep, name = self._sweep, run.permutation.channel_name
+        is_altered = sweep.announce_outages or any(name in getattr(sweep, key) for key in OF_CHANNELS)
+        is_alone = sweep.clock != "exact" or sweep.rig != "virtual" or sweep.host_captures or is_altered
+        if is_alone or not all(map(_is_simple, run.faults)):
+            return None
+        if run.faults or not self._starts_alike(run):
+            run = run.model_copy(update={"faults": _NO_HITS})
+        else:
+            run = self._without_chance(run)
+        permutation = run.permutation.model_copy(update={"channel_name": BEGINNING})
+        return run.model_copy(update={"run_id": BEGINNING, "permutation": permutation, "order": 0})
+
+    def _starts_alike(self, run: Run) -> bool:
+        """Whether nothing depends on the seed of the run before the first packet has left the queue: the steps of a
+        timeline have seeds too, and without a rate no packet waits in the queue."""
+        is_deterministic = run.permutation.implementation in self._deterministic
+        return is_deterministic and run.slowest_rate_bps is not None and run.channel_key not in self._with_timeline
+
+    def _without_chance(self, run: Run) -> Run:
+        """The run with what is equal in all that start alike: the first of their repetitions, no seed, and, unless the
+        programs are given an error rate, no packet errors."""
+        alike = {"repetition": first_sharing(run.repetition), "seed": 0}
+        if run.permutation.implementation in self._given_error_rates:
+            return run.model_copy(update=alike)
+        channel = {"permutation": run.permutation.without_errors, "channel_key": self._at_start[run.channel_key]}
+        return run.model_copy(update=alike | channel)
+
+
+def with_channels_of_beginnings(plan: Plan) -> Plan:
+    """The plan with the channels of the runs that `Sharing` returns, too."""
+    at_start = map(_at_start, plan.channels.values())
+    return plan.model_copy(update={"channels": plan.channels | {channel_key(each): each for each in at_start}})
+
+
+def _at_start(channel: ChannelSpec) -> ChannelSpec:
+    """The channel without packet errors on links with a delay. On one without, the emulator has a netem for them alone;
+    to make it reads the clock, and so takes virtual time."""
+
+    def without_errors(_direction: str, link: LinkSpec) -> LinkSpec:
+        return link.model_copy(update={"packet_error_rate": 0.0}) if link.delay_ns else link
+
+    return with_links(channel, without_errors)
 
 
 def _is_simple(fault: Mapping[str, Any]) -> bool:
@@ -66,49 +116,56 @@ def _is_simple(fault: Mapping[str, Any]) -> bool:
 class Branching:
     """The run that a guest performs: first the shared run; after the branch, in each copy, the copy's own run."""
 
-    def __init__(self, beginning: Run, setting: Setting, own_run: Callable[[], Run], results: Path) -> None:
-        """`own_run` returns the run that a copy performs; `results` is the directory for its results."""
+    def __init__(self, beginning: Run, own_part: Callable[[], OwnPart], results: Path) -> None:
+        """`own_part` returns the part of a copy's task that is its own; `results` is the directory for its results."""
         self.run = beginning
         self.has_branched = False
         self._results = results
-        self._setting = setting
-        self._own_run = own_run
+        self._own_part = own_part
 
     @property
     def directory(self) -> Path:
         """The directory of the run."""
         return run_directory(self._results, self.run.run_id)
 
-    def interventions(self, result: RunResult) -> Iterable[Intervention]:
+    def interventions(self, setting: Setting, result: RunResult) -> Iterable[Intervention]:
         """The branch, after the launch of the second program: programs start at multiples of START_STEP_NS."""
         now_ns = time.time_ns()
         branch_ns = now_ns + START_STEP_NS - now_ns % START_STEP_NS + BRANCH_AFTER_NS
-        return [Intervention(time.monotonic(), "the run was to branch", lambda: self._branch(branch_ns, result))]
+        return [
+            Intervention(time.monotonic(), "the run was to branch", lambda: self._branch(branch_ns, setting, result))
+        ]
 
-    def _branch(self, earliest_ns: int, result: RunResult) -> None:
+    def _branch(self, earliest_ns: int, setting: Setting, result: RunResult) -> None:
         wait_for_idle(earliest_ns)
         with free_reads():
-            self._require_nothing_sent()
+            _require_nothing_sent(setting)
             become_template()
-            own = self._own_run()
-            self._give_own_chance(own, result)
-        self.run, self.has_branched = own, True
+            own = self._own_part()
+            self.setting = replace(setting, channels=own.channels, certificates=own.certificates)
+            self._give_own_chance(own.run, result)
+            enter_certificate(own.run, self.setting, result)
+        self.run, self.has_branched = own.run, True
 
     def _give_own_chance(self, own: Run, result: RunResult) -> None:
-        """Give the channel the faults or the seeds of the copy's own run."""
-        channel = self._setting.rig.channel
+        """Give the channel the faults, or the packet error rates and the seeds, of the copy's own run."""
+        channel = self.setting.rig.channel
         if self.run.faults:
             result.channel = channel.faults_replace(own.faults).to_wire()
             return
-        specified = channel_of(own, self._setting.channel_of(own), self._setting.netem_takes_seeds)
-        seeds = {way: {"seed": seed} for way in DIRECTIONS if (seed := getattr(specified, way).seed) is not None}
-        if seeds:
-            result.channel = channel.change("each", **seeds).to_wire()
+        specified = channel_of(own, self.setting.channel_of(own), self.setting.netem_takes_seeds).to_wire()
+        chances = {
+            way: {key: value for key, value in specified.get(way, {}).items() if key in _OF_CHANCE}
+            for way in DIRECTIONS
+        }
+        if any(chances.values()):
+            result.channel = channel.change("each", **chances).to_wire()
 
-    def _require_nothing_sent(self) -> None:
-        """Raise HostError if a packet has left the queue, where nothing depends on chance or on a fault yet."""
-        for stages in self._setting.rig.channel.statistics().values():
-            for name, counters in stages.items():
-                waiting = counters.get("waiting_packets", 0) if name == "pipe" else 0
-                if name != "gate" and counters.get("packets", 0) + waiting > 0:
-                    raise HostError("the first packet left the queue before the run branched")
+
+def _require_nothing_sent(setting: Setting) -> None:
+    """Raise HostError if a packet has left the queue, where nothing depends on chance or on a fault yet."""
+    for stages in setting.rig.channel.statistics().values():
+        for name, counters in stages.items():
+            waiting = counters.get("waiting_packets", 0) if name == "pipe" else 0
+            if name != "gate" and counters.get("packets", 0) + waiting > 0:
+                raise HostError("the first packet left the queue before the run branched")

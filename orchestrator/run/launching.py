@@ -38,7 +38,7 @@ from owlt.orchestrator.rigs.killed_programs import ask_warden
 from owlt.orchestrator.rigs.processor_time import ProcessorWaits, Waited, is_counted
 from owlt.orchestrator.rigs.provenance import Provenance
 from owlt.orchestrator.rigs.template import CopiedTemplate, Copy, Template
-from owlt.orchestrator.run.branching import beginning_of
+from owlt.orchestrator.run.branching import Sharing, with_channels_of_beginnings
 from owlt.orchestrator.run.events import EVENT_MARK, RigFailed, event_in
 from owlt.orchestrator.run.task import TASK_NAME, Task, write_survey, write_task
 from owlt.orchestrator.run.versions import VERSION_S, read_versions
@@ -173,8 +173,9 @@ class Beginnings:
         """In the order of their last use; None: runs cannot share it."""
 
     def get(self, name: str, begin: Callable[[], CopiedTemplate], most: int) -> CopiedTemplate | None:
-        """The guest of a beginning; None if runs cannot share it. The first thread has it performed (`begin`), others
-        wait for that. Of the guests before it, at most so many stay, and those in which a run continues."""
+        """The guest of a beginning; None if runs cannot share it, or not yet: the first thread has it performed
+        (`begin`), and what others need meanwhile takes no longer from its start than to wait for that. Of the guests
+        before it, at most so many stay, and those in which a run continues."""
         with self._lock:
             known = self._guests.pop(name, None)
             if known is None:
@@ -187,7 +188,7 @@ class Beginnings:
                     made = begin()
             finally:
                 guest.set_result(made)
-        return guest.result()
+        return guest.result() if guest.done() else None
 
     def keep_only(self, names: Container[str]) -> None:
         """End all other guests."""
@@ -319,7 +320,7 @@ class SharedBeginnings:
 
     def __init__(self, plan: Plan, templates: Templates, slots: int) -> None:
         """`slots` is the number of workers that run side by side."""
-        self._plan = plan
+        self._sharing = Sharing(plan)
         self._slots = slots
         settings = _launch_settings(plan.sweep)
         self._settings = {
@@ -328,7 +329,7 @@ class SharedBeginnings:
         }
         self._templates = templates
         self._launched: set[str] = set()
-        templates.begin_plan(Counter(self._name(self._beginning_of(run)) for run in plan.runs))
+        templates.begin_plan(Counter(map(self._name, plan.runs)))
 
     def copy(
         self, batch: Batch, memory_mb: int, cpu: int, directory: Path, write: Callable[[Batch, Path], None]
@@ -340,10 +341,9 @@ class SharedBeginnings:
         was a copy. `write` writes the task of the beginning into a directory.
         """
         run, templates = batch.runs[0], self._templates
-        beginning = self._beginning_of(run)
-        name = self._name(beginning)
+        beginning, name = self._sharing.beginning_of(run), self._name(run)
         is_alone = len(batch.runs) > 1 or run.run_id in self._launched
-        if not name or is_alone or templates.sharing[name] < WORTH_SHARING:
+        if beginning is None or is_alone or templates.sharing[name] < WORTH_SHARING:
             return None
         self._launched.add(run.run_id)
         first = batch.model_copy(update={"runs": [beginning]})
@@ -354,16 +354,13 @@ class SharedBeginnings:
         except HostError:
             return None
 
-    def _name(self, beginning: Run | None) -> str:
-        """What a beginning depends on; "" if there is none."""
-        return beginning.model_dump_json() + self._settings[beginning.permutation.implementation] if beginning else ""
-
-    def _beginning_of(self, run: Run) -> Run | None:
-        """The beginning of a run; None if it has to be performed from its start. The steps of a timeline have seeds
-        too, and without a rate the first packet does not wait in the queue."""
-        is_simple = self._plan.channels[run.channel_key].timeline is None and run.slowest_rate_bps is not None
-        is_deterministic = is_simple and self._plan.implementations[run.permutation.implementation].is_deterministic
-        return beginning_of(run, self._plan.sweep, is_deterministic)
+    def _name(self, run: Run) -> str:
+        """What the beginning of a run depends on, with the memory of its guest; "" if the run has none."""
+        beginning = self._sharing.beginning_of(run)
+        if beginning is None:
+            return ""
+        settings = self._settings[run.permutation.implementation]
+        return f"{guest_memory_mb([run])} MB {beginning.model_dump_json()}{settings}"
 
 
 def _launch_settings(sweep: Sweep) -> dict[str, Any]:
@@ -379,7 +376,7 @@ class VirtualWorkers:
     ) -> None:
         """`kept` are templates that other plans use too; they are not closed with these workers."""
         self.provenance = provenance
-        self._plan = plan
+        self._plan = with_channels_of_beginnings(plan)
         self._kernel = kernel
         self._cpus = cpus
         self._keeps = kept is not None

@@ -177,7 +177,7 @@ def _phases(in_progress: _RunInProgress, observe: Observe, life: HostLife | None
             launch(staged, rig, directory, sides, undo, None if life is None else life.living)
             observe("transfer")
             if branching is not None:
-                interventions = branching.interventions(result)
+                interventions = branching.interventions(setting, result)
             wait_for_end(run, implementation, instruments.watch, sides, interventions)
         finally:
             result.ended_at_ns = time.time_ns()
@@ -185,8 +185,8 @@ def _phases(in_progress: _RunInProgress, observe: Observe, life: HostLife | None
             result.suspect += [f"the session ended before {each.text}" for each in missed][:1]
             fetched = directory
             if branching is not None and branching.has_branched:
-                run, in_progress = branching.run, replace(in_progress, run=branching.run)
-                fetched = branching.directory
+                run, setting, fetched = branching.run, branching.setting, branching.directory
+                in_progress = replace(in_progress, run=run, setting=setting)
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest
                 observe("stop")
                 _stop(in_progress, staged, instruments, clock)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
-from pydantic_core import from_json
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.inputs.sweep import Sweep
@@ -79,7 +78,8 @@ def write_task(
 ) -> None:
     """Write the task of a batch into its worker's directory; `certificates` are those of its runs' channels.
 
-    The task has only what its runs need, so that a run does not depend on what else the plan has.
+    The task has only what its runs need, so that a run does not depend on what else the plan has. That of a beginning
+    has no certificates: they belong to the channels of the runs that share it.
     """
     keys = channel_keys(batch)
     names = {run.permutation.implementation for run in batch.runs}
@@ -88,7 +88,7 @@ def write_task(
         implementations={name: each for name, each in plan.implementations.items() if name in names},
         channels={key: channel for key, channel in plan.channels.items() if key in keys},
         certify=batch.certify,
-        certificates=certificates,
+        certificates={} if is_beginning else certificates,
         runs=batch.runs,
         owlt=own_version(),
         kernel_hz=kernel_hz,
@@ -120,10 +120,25 @@ def read_task(directory: Path) -> Task:
     return Task.model_validate_json((directory / TASK_NAME).read_text())
 
 
-def read_single_run(directory: Path) -> Run:
-    """The run of a task that has one, without checks of the implementations, which take longer than all else."""
-    (run,) = from_json((directory / TASK_NAME).read_bytes())["runs"]
-    return Run.model_validate(run)
+class OwnPart(BaseModel):
+    """The part of the task of a copy that differs from that of the shared run, which performed the beginning."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    runs: list[Run]
+    channels: dict[str, Channel]
+    certificates: dict[str, Certified]
+
+    @property
+    def run(self) -> Run:
+        """The only one."""
+        (run,) = self.runs
+        return run
+
+
+def read_own_part(directory: Path) -> OwnPart:
+    """That of the task in a directory, without checks of the implementations, which take longer than all else."""
+    return OwnPart.model_validate_json((directory / TASK_NAME).read_bytes())
 
 
 def channel_keys(batch: Batch) -> set[str]:

@@ -52,7 +52,7 @@ from owlt.orchestrator.run.events import (
 from owlt.orchestrator.run.life import HostLife
 from owlt.orchestrator.run.perform import perform
 from owlt.orchestrator.run.state import Setting
-from owlt.orchestrator.run.task import Soak, Task, read_single_run, read_task
+from owlt.orchestrator.run.task import OwnPart, Soak, Task, read_own_part, read_task
 from owlt.orchestrator.run.versions import implementation_versions, own_versions, write_versions
 from owlt.results.certificates import write_certificate
 from owlt.results.files import CERTIFICATES
@@ -228,19 +228,19 @@ def _soak(task: Task, soak: Soak, setting: Setting, directory: Path) -> None:
 def _perform_branches(task: Task, setting: Setting, directory: Path) -> None:
     """Perform the task's run until it branches, and in each copy of this guest its own run to the end."""
 
-    def own_run() -> Run:
+    def own_part() -> OwnPart:
         mount_task()
-        run = read_single_run(directory)
+        own = read_own_part(directory)
         report(RigStarting())
-        report(RunStarted(run_id=run.run_id))
-        report(PhaseStarted(run_id=run.run_id, phase="transfer"))
-        return run
+        report(RunStarted(run_id=own.run.run_id))
+        report(PhaseStarted(run_id=own.run.run_id, phase="transfer"))
+        return own
 
     def enter(phase: str) -> None:
         report(PhaseStarted(run_id=branching.run.run_id, phase=phase))
 
     (run,) = task.runs
-    branching = Branching(run, setting, own_run, directory)
+    branching = Branching(run, own_part, directory)
     shared = Path(BEGINNING_DIRECTORY)
     shared.mkdir()
     mount("none", BEGINNING_DIRECTORY, "ramfs", "")  # in tmpfs, writing a file would read the clock

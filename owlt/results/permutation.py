@@ -60,6 +60,11 @@ class Permutation(BaseModel):
     reverse_packet_error_rate: float | None = None
 
     @property
+    def without_errors(self) -> Permutation:
+        """The point with a packet error rate of 0, at which programs start as they do at this one."""
+        return self.model_copy(update={"packet_error_rate": 0.0, "reverse_packet_error_rate": None})
+
+    @property
     def load(self) -> int:
         """The size of the file in bytes, or the duration in ns: a sweep has one of them."""
         return self.duration_ns if self.duration_ns is not None else self.file_size_bytes or 0

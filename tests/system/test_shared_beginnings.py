@@ -1,5 +1,5 @@
-"""Repetitions of a deterministic implementation that share their beginning: each is the same as when it is performed
-alone and whole."""
+"""Runs of a deterministic implementation that share their beginning: each is the same as when it is performed alone and
+whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from owlt.orchestrator.profiles.catalogue import find_implementation, implementation_files
 from tests.system.fault_trials import is_shared, owlt
-from tests.system.sweeps import perform, records
+from tests.system.sweeps import owlt as perform_with
+from tests.system.sweeps import perform, records, sweep_file
 
 pytestmark = pytest.mark.usefixtures("guest_kernel")
 DETERMINISTIC = sorted(each.stem for each in implementation_files() if find_implementation(each.stem).deterministic)
@@ -67,5 +68,58 @@ def test_a_repetition_that_shares_its_beginning_has_the_packets_of_the_whole_run
     )
 
     _, replay = owlt(repeated, "replay", str(run))
+
+    assert replay["captures"] == {"sender.pcap": "", "receiver.pcap": ""}
+
+
+ERROR_RATES = [0, 0.02, 0.1, 0.2]
+
+
+@pytest.fixture(scope="module")
+def with_error_rates(tmp_path_factory: pytest.TempPathFactory, guest_kernel: object) -> Path:
+    """The results of one run with each packet error rate, of all deterministic implementations, one after the other."""
+    directory = tmp_path_factory.mktemp("with-error-rates")
+    (directory / "noisy.yaml").write_text(NOISY)
+    sweep = sweep_file(
+        directory,
+        implementations=DETERMINISTIC,
+        channel=str(directory / "noisy.yaml"),
+        packet_error_rate=ERROR_RATES,
+        file_size="10 kB",
+        keep_captures="full",
+    )
+    done = perform_with("run", sweep, "--results", directory / "results", "--no-report", "--guests", 1)
+    assert done.returncode == 0, done.stderr
+    return directory / "results"
+
+
+def test_runs_with_other_packet_error_rates_share_their_beginning(with_error_rates: Path) -> None:
+    runs = [with_error_rates / "runs" / name for name in records(with_error_rates)]
+
+    assert len(runs) == len(ERROR_RATES) * len(DETERMINISTIC)
+    assert all(map(is_shared, runs))
+
+
+def test_a_run_that_shares_its_beginning_has_the_packet_error_rate_and_the_certificate_of_its_own_channel(
+    with_error_rates: Path,
+) -> None:
+    for each in records(with_error_rates).values():
+        link = each["channel"]["forward"]
+
+        assert link.get("packet_error_rate", 0) == pytest.approx(each["packet_error_rate"], abs=2**-32)
+        assert each["certificate"] == "ok"
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_a_run_with_errors_that_shares_its_beginning_has_the_packets_of_the_whole_run(
+    with_error_rates: Path, name: str
+) -> None:
+    (run,) = (
+        with_error_rates / "runs" / run_id
+        for run_id, each in records(with_error_rates).items()
+        if each["implementation"] == name and each["packet_error_rate"] == ERROR_RATES[-1]
+    )
+
+    _, replay = owlt(with_error_rates, "replay", str(run))
 
     assert replay["captures"] == {"sender.pcap": "", "receiver.pcap": ""}

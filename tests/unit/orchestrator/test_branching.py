@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,13 +12,13 @@ import pytest
 
 from owlt.emulator.channel.aimed_fault import Action, Aim, Fault, Range
 from owlt.emulator.channel.spec import ChannelSpec
-from owlt.inputs.sweep import Advertised, Restart, Sweep
+from owlt.inputs.sweep import Advertised, Restart
 from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_of_cases
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.planning.plan import Plan, Run, faults_of
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.run.branching import beginning_of
+from owlt.orchestrator.run.branching import Sharing, with_channels_of_beginnings
 from owlt.orchestrator.run.launching import Beginnings, SharedBeginnings, Templates
 from tests.unit.orchestrator.small_sweep import small_plan
 
@@ -37,13 +37,13 @@ def planned(*cases: list[Fault], channel: ChannelSpec = PLAIN_CHANNEL) -> Plan:
 
 def beginning(each: Fault) -> Run | None:
     plan = planned([each])
-    return beginning_of(plan.runs[0], plan.sweep)
+    return Sharing(plan).beginning_of(plan.runs[0])
 
 
 def test_runs_that_differ_only_in_the_packets_that_are_hit_share_their_beginning() -> None:
     plan = planned([fault()], [fault("reverse", 3)], [fault(), fault("reverse", 2, LATE)], [fault(action=TWICE)])
 
-    beginnings = [beginning_of(run, plan.sweep) for run in plan.runs]
+    beginnings = list(map(Sharing(plan).beginning_of, plan.runs))
 
     assert beginnings[0] is not None
     assert beginnings == [beginnings[0]] * 4
@@ -60,17 +60,16 @@ def test_runs_over_other_channels_have_another_beginning() -> None:
     slow = PLAIN_CHANNEL.model_copy(update={"forward": PLAIN_CHANNEL.forward.model_copy(update={"rate_bps": 10_000})})
     plans = planned([fault()]), planned([fault()], channel=slow)
 
-    one, other = (beginning_of(plan.runs[0], plan.sweep) for plan in plans)
+    one, other = (Sharing(plan).beginning_of(plan.runs[0]) for plan in plans)
 
     assert one != other
 
 
 def test_runs_with_other_seeds_have_another_beginning() -> None:
     plan = planned([fault()])
+    other = plan.runs[0].model_copy(update={"seed": 1})
 
-    assert beginning_of(plan.runs[0], plan.sweep) != beginning_of(
-        plan.runs[0].model_copy(update={"seed": 1}), plan.sweep
-    )
+    assert Sharing(plan).beginning_of(plan.runs[0]) != Sharing(plan).beginning_of(other)
 
 
 @pytest.mark.parametrize(
@@ -88,14 +87,6 @@ def test_a_run_does_not_share_its_beginning_if_a_fault_depends_on_more_than_the_
     assert beginning(special) is None
 
 
-def test_the_run_without_faults_shares_the_beginning_of_those_with_faults() -> None:
-    plan = planned([], [fault()])
-
-    one, other = (beginning_of(run, plan.sweep) for run in plan.runs)
-
-    assert one == other
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -107,9 +98,9 @@ def test_the_run_without_faults_shares_the_beginning_of_those_with_faults() -> N
 )
 def test_runs_on_another_clock_or_rig_or_with_a_restart_are_performed_whole(other: dict[str, Any]) -> None:
     plan = planned([fault()])
-    sweep: Sweep = plan.sweep.model_copy(update=other)
+    special = plan.model_copy(update={"sweep": plan.sweep.model_copy(update=other)})
 
-    assert beginning_of(plan.runs[0], sweep) is None
+    assert Sharing(special).beginning_of(plan.runs[0]) is None
 
 
 def test_runs_of_several_plans_share_a_beginning_if_they_are_launched_alike() -> None:
@@ -150,17 +141,23 @@ def must_not_begin() -> Any:
     raise AssertionError("it was performed already")
 
 
-def test_a_beginning_is_performed_once_however_many_threads_need_it() -> None:
-    beginnings, number = Beginnings(), iter(range(9))
+def test_a_beginning_is_performed_once_and_whoever_needs_it_meanwhile_does_not_wait() -> None:
+    beginnings, begins, may_end, guest = Beginnings(), threading.Event(), threading.Event(), Guest()
 
     def begin() -> Any:
-        time.sleep(0.05)
-        return next(number)
+        begins.set()
+        may_end.wait(60)
+        return guest
 
-    with ThreadPoolExecutor(4) as threads:
-        guests = list(threads.map(lambda _: beginnings.get("shared", begin, 1), range(4)))
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(beginnings.get, "shared", begin, 1)
+        begins.wait(60)
+        meanwhile = beginnings.get("shared", must_not_begin, 1)
+        may_end.set()
 
-    assert guests == [0, 0, 0, 0]
+    assert meanwhile is None
+    assert first.result() is guest
+    assert beginnings.get("shared", must_not_begin, 1) is guest
 
 
 def test_a_beginning_that_failed_is_not_performed_again() -> None:
@@ -198,33 +195,66 @@ def test_beginnings_that_were_not_used_for_longest_end_first_and_none_in_which_a
     assert [each.has_ended for each in (busy, oldest, later, latest)] == [False, False, True, False]
 
 
-def repetitions(*numbers: int, is_deterministic: bool = True) -> list[Run | None]:
-    """The beginnings of these repetitions of a cell of the small sweep."""
-    plan = small_plan("exact", repetitions=12)
-    first = plan.runs[0].permutation
-    runs = {run.repetition: run for run in plan.runs if run.permutation == first}
-    return [beginning_of(runs[number], plan.sweep, is_deterministic) for number in numbers]
+def beginnings_of(plan: Plan, **of_implementation: object) -> dict[tuple[float, int], Run | None]:
+    """The beginnings of the runs of a plan of one implementation, by packet error rate and repetition."""
+    implementations = {name: each.model_copy(update=of_implementation) for name, each in plan.implementations.items()}
+    sharing = Sharing(plan.model_copy(update={"implementations": implementations}))
+    return {(run.permutation.packet_error_rate, run.repetition): sharing.beginning_of(run) for run in plan.runs}
 
 
 def test_repetitions_of_a_deterministic_implementation_share_their_beginning_nine_at_a_time() -> None:
-    second, *others, eleventh = repetitions(2, 3, 10, 11)
+    beginnings = beginnings_of(small_plan("exact", packet_error_rate=0.1, repetitions=12))
+    first, second, third, tenth, eleventh = (beginnings[0.1, number] for number in (1, 2, 3, 10, 11))
 
     assert second is not None
-    assert others == [second, second]
-    assert eleventh is not None
-    assert eleventh != second
+    assert [third, tenth] == [second, second]
+    assert None not in (first, eleventh)
+    assert second not in (first, eleventh)
 
 
-def test_a_first_repetition_and_those_of_other_implementations_share_their_beginning_with_none() -> None:
-    first, second = repetitions(1, 2)
-    alone, other = repetitions(2, 3, is_deterministic=False)
+def test_repetitions_of_other_implementations_share_their_beginning_with_none() -> None:
+    beginnings = beginnings_of(small_plan("exact", packet_error_rate=0.1, repetitions=3), deterministic=False)
 
-    assert first != second
-    assert alone != other
+    assert beginnings[0.1, 2] != beginnings[0.1, 3]
+
+
+def test_runs_of_a_deterministic_implementation_share_their_beginning_whatever_the_packet_error_rate() -> None:
+    plan = small_plan("exact")
+    beginnings = beginnings_of(plan)
+
+    assert beginnings[0, 1] is not None
+    assert beginnings[0, 1] == beginnings[0.1, 1] == beginnings[0.2, 1]
+    assert beginnings[0, 2] == beginnings[0.1, 2] == beginnings[0.2, 2]
+
+
+def test_the_channel_of_a_beginning_is_that_of_its_runs_without_packet_errors() -> None:
+    plan = small_plan("exact", packet_error_rate=[0.1, 0.2])
+    shared = beginnings_of(plan)[0.1, 1]
+    errors = {channel.forward.packet_error_rate for channel in plan.channels.values()}
+
+    assert shared is not None
+    channel = with_channels_of_beginnings(plan).channels[shared.channel_key]
+    assert (errors, channel.forward.packet_error_rate) == ({0.1, 0.2}, 0)
+    assert channel.forward.delay_ns == 1_000_000
+
+
+def test_runs_with_other_packet_error_rates_do_not_share_their_beginning_on_a_link_without_a_delay() -> None:
+    beginnings = beginnings_of(small_plan("exact", delay="0 ms"))
+
+    assert len({each and each.channel_key for each in beginnings.values()}) == 3
+
+
+def test_runs_with_other_packet_error_rates_do_not_share_their_beginning_if_a_program_is_given_the_rate() -> None:
+    plan = small_plan("exact")
+    sender = plan.implementations["cfdp"].sender
+    given = sender.model_copy(update={"command": [*sender.command, "{bit_error_rate}"]})
+    beginnings = beginnings_of(plan, sender=given)
+
+    assert len({each and each.permutation.packet_error_rate for each in beginnings.values()}) == 3
 
 
 def test_a_beginning_that_repetitions_share_has_no_faults() -> None:
-    assert [each and each.faults for each in repetitions(2)] == [[]]
+    assert [each and each.faults for each in beginnings_of(small_plan("exact")).values()] == 6 * [[]]
 
 
 def test_all_cases_of_a_plan_have_one_seed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import ResultsConflict
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.errors import ProfileError
-from owlt.orchestrator.planning.plan import Plan, channel_of, plan_sweep, read_plan_values
+from owlt.orchestrator.planning.plan import Plan, channel_of, first_sharing, plan_sweep, read_plan_values
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.catalogue import channels_of, implementations_of
 
@@ -92,15 +93,23 @@ def test_repetitions_of_a_deterministic_implementation_follow_each_other_on_the_
     assert all(len({run.permutation for run in batch.runs}) == 1 for batch in batches)
 
 
-def test_the_guests_of_the_repetitions_of_a_deterministic_implementation_have_one_seed() -> None:
+def test_runs_that_differ_in_the_error_rate_follow_each_other_if_their_programs_start_alike() -> None:
+    runs = planned(packet_error_rate=[0, 0.01, 0.1], repetitions=12).runs
+    starts = [(run.permutation.without_errors, first_sharing(run.repetition)) for run in runs]
+    after_the_quickest = [start for start, _ in groupby(starts[2:])]
+
+    assert len(after_the_quickest) == len(set(after_the_quickest)) == 2 * 2 * 3
+
+
+def test_the_guests_of_a_deterministic_implementation_have_one_seed_for_all_repetitions_and_error_rates() -> None:
     plan = planned(repetitions=12)
     seeds = {
-        (batch.runs[0].permutation, batch.seed)
+        (batch.runs[0].permutation.file_size_bytes, batch.seed)
         for batch in plan.batches
         if batch.runs[0].permutation.implementation == "cfdp"
     }
 
-    assert len(seeds) == len({seed for _, seed in seeds}) == 4
+    assert len(seeds) == len({seed for _, seed in seeds}) == 2
     assert len({run.seed for run in plan.runs}) == len(plan.runs)
 
 
