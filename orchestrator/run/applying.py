@@ -22,19 +22,23 @@ def apply_channel(run: Run, setting: Setting, result: RunResult) -> None:
     if specified.faults:
         scope = expression_of_session(result.session)
         specified = specified.model_copy(update={"fault_scope": scope})
-    enter_certificate(run, setting, result)
     try:
         applied = setting.rig.channel.configure(specified)
     except ChannelRefused as refusal:
+        enter_certificate(run, setting, result)
         code = ReasonCode.CHANNEL_UNSUPPORTED if isinstance(refusal, NotCapable) else ReasonCode.CHANNEL_REFUSED
         raise Ended(Outcome.ABORTED, code, f"the emulator refused the channel: {refusal}") from refusal
     result.channel = applied.to_wire()
+    enter_certificate(run, setting, result)
 
 
 def enter_certificate(run: Run, setting: Setting, result: RunResult) -> None:
-    """Enter the verdict on the channel, and the reasons why the run is suspect because of it."""
-    if (certified := setting.certificates.get(run.channel_key)) is not None:
-        result.certificate = certified.verdict
+    """Enter the verdict on the channel, and, if it was applied, the reasons why the run is suspect because of it."""
+    certified = setting.certificates.get(run.channel_key)
+    if certified is None:
+        return
+    result.certificate = certified.verdict
+    if result.channel is not None:
         result.suspect += [f"the channel's certificate: {sentence}" for sentence in certified.suspicion]
 
 
