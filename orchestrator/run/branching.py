@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.packet_filter import ANY
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.inputs.sweep import OF_CHANNELS
@@ -52,7 +51,7 @@ class Sharing:
         self._deterministic = {name for name, each in implementations if each.is_deterministic}
         self._given_error_rates = {name for name, each in implementations if each.is_given_error_rates}
         self._with_timeline = {key for key, channel in plan.channels.items() if channel.timeline is not None}
-        self._at_start = {key: channel_key(_at_start(channel)) for key, channel in plan.channels.items()}
+        self._without_errors = {key: channel_key(_without_errors(channel)) for key, channel in plan.channels.items()}
 
     def beginning_of(self, run: Run) -> Run | None:
         """The shared run: it begins like this run, and its faults hit nothing. It is equal for all runs that can share
@@ -82,24 +81,19 @@ class Sharing:
         alike = {"repetition": first_sharing(run.repetition), "seed": 0}
         if run.permutation.implementation in self._given_error_rates:
             return run.model_copy(update=alike)
-        channel = {"permutation": run.permutation.without_errors, "channel_key": self._at_start[run.channel_key]}
+        channel = {"permutation": run.permutation.without_errors, "channel_key": self._without_errors[run.channel_key]}
         return run.model_copy(update=alike | channel)
 
 
 def with_channels_of_beginnings(plan: Plan) -> Plan:
     """The plan with the channels of the runs that `Sharing` returns, too."""
-    at_start = map(_at_start, plan.channels.values())
-    return plan.model_copy(update={"channels": plan.channels | {channel_key(each): each for each in at_start}})
+    error_free = map(_without_errors, plan.channels.values())
+    return plan.model_copy(update={"channels": plan.channels | {channel_key(each): each for each in error_free}})
 
 
-def _at_start(channel: ChannelSpec) -> ChannelSpec:
-    """The channel without packet errors on links with a delay. On one without, the emulator has a netem for them alone;
-    to make it reads the clock, and so takes virtual time."""
-
-    def without_errors(_direction: str, link: LinkSpec) -> LinkSpec:
-        return link.model_copy(update={"packet_error_rate": 0.0}) if link.delay_ns else link
-
-    return with_links(channel, without_errors)
+def _without_errors(channel: ChannelSpec) -> ChannelSpec:
+    """The channel without packet errors."""
+    return with_links(channel, lambda _, link: link.model_copy(update={"packet_error_rate": 0.0}))
 
 
 def _is_simple(fault: Mapping[str, Any]) -> bool:

@@ -31,7 +31,7 @@ from owlt.results.record import RECORD_NAME, RunRecord, write_record
 from owlt.results.recorded_runs import RUNS, read_recorded, run_directory
 from owlt.results.upgrades import SOURCES_NAME
 
-SAME = ("outcome", "started_at_ns", "ended_at_ns", "received_sha256", "received_bytes")
+SAME = ("outcome", "ended_at_ns", "received_sha256", "received_bytes")
 """The fields that are equal in two records of one seed on the clock exact if the implementation sends the same
 packets."""
 VERSIONS = {"kernel": "kernel", "implementation": "version of the implementation"}

@@ -136,8 +136,9 @@ def _groups(group: str, implementation: str, digest: str, machines: list[Provena
             return
 
 
-SAME = ("run_id", "seed", "outcome", "reason", "started_at_ns", "ended_at_ns", "received_sha256")
-"""The fields that are equal in two records of a run if both show the same packets."""
+SAME = ("run_id", "seed", "outcome", "reason", "ended_at_ns", "received_sha256")
+"""The fields that are equal in two records of a run if both show the same packets. The time of the launch, before the
+programs start, may differ by microseconds if one shared its beginning (`orchestrator.run.branching`)."""
 VERSIONS = ("owlt", "python", "kernel")
 
 

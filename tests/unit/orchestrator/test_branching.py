@@ -238,12 +238,6 @@ def test_the_channel_of_a_beginning_is_that_of_its_runs_without_packet_errors() 
     assert channel.forward.delay_ns == 1_000_000
 
 
-def test_runs_with_other_packet_error_rates_do_not_share_their_beginning_on_a_link_without_a_delay() -> None:
-    beginnings = beginnings_of(small_plan("exact", delay="0 ms"))
-
-    assert len({each and each.channel_key for each in beginnings.values()}) == 3
-
-
 def test_runs_with_other_packet_error_rates_do_not_share_their_beginning_if_a_program_is_given_the_rate() -> None:
     plan = small_plan("exact")
     sender = plan.implementations["cfdp"].sender
