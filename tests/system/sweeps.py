@@ -79,9 +79,10 @@ clock costs 256 ns there. 34 µs were seen once, in a run that began 29 µs late
 
 
 def differences(run: Path, again: Path) -> list[str]:
-    """In what a run that was repeated on the exact clock differs: its record and its packets, and their times where
-    those differ by more than `SAME_MOMENT_NS`."""
-    first, second = (json.loads((directory / "record.json").read_text()) for directory in (run, again))
+    """In what a run that was repeated on the exact clock differs: its record, without whether it shared its beginning,
+    and its packets, and their times where those differ by more than `SAME_MOMENT_NS`."""
+    texts = ((directory / "record.json").read_text() for directory in (run, again))
+    first, second = (json.loads(text.replace("/runs/shared-beginning/", f"/runs/{run.name}/")) for text in texts)
     found = [f"{key}: {first[key]} and {second[key]}" for key in first if not _is_same(key, first[key], second[key])]
     return found + capture_differences(run, again, SAME_MOMENT_NS)
 
