@@ -4,11 +4,11 @@ A plan is a pure function of the sweep and its implementations, so the same swee
 that is what makes resuming a look-up and a repeated sweep comparable run by run.
 
 Runs are performed repetition by repetition, shuffled within each: a sweep that ends early has almost the same number of
-runs of each permutation. Runs that share the start of their programs follow each other: the first repetition of
-permutations that differ in the packet error rate; then, after the first one of every cell, SHARING repetitions at a
+runs of each permutation. Runs that can share the start of their programs follow each other: those of the first
+repetition that differ only in the packet error rate; then, after the first repetition of all, SHARING repetitions at a
 time. The place of a run among the others is drawn from its name, so runs that are added to a sweep do not move those
-that were there. Only one run of each implementation comes first, the one that ends soonest, so
-that what the build or its parameters cannot do is found at once.
+that were there. Only one run of each implementation comes first, the one that ends soonest, so that what the build or
+its parameters cannot do is found at once.
 
 `owlt.results.plan` has the model of a plan; writing it belongs to `planning.stored_plan`.
 """
@@ -272,13 +272,14 @@ def with_repetitions(plan: Plan, repetitions: int) -> Plan:
 
 
 def _batches(sweep: Sweep, runs: list[Run], sharing: Collection[str]) -> list[Batch]:
-    """The runs in batches; on the exact clock the repetitions that may share their start, and each other run alone.
+    """The runs in batches; on the exact clock the repetitions that may share their start, and every other run alone.
     Each has a guest of its own there, so that it is a function of its own seed; for a deterministic implementation only
     the channel depends on that, and all runs that start alike have the same guest."""
     if sweep.clock == "exact":
 
         def guest_of(run: Run) -> tuple[int, str, int]:
-            """The seed of the run's guest, and the repetitions that follow each other there."""
+            """What runs of one batch have in common: the seed of their guests, and the cell and the first of the
+            repetitions."""
             point = run.permutation
             if point.implementation not in sharing or run.is_baseline:
                 return run.seed, point.slug, run.repetition

@@ -17,7 +17,7 @@ def order_seed(sweep_seed: int, slug: str, repetition: int) -> int:
 
 
 def guest_seed(sweep_seed: int, batch: int | str) -> int:
-    """The seed of the guest of a batch of runs, by its index, or of all repetitions of a permutation, by its slug."""
+    """The seed of the guest of a batch of runs, by its index, or of all runs that start alike, by their slug."""
     return _derived_seed(sweep_seed, "guest", batch)
 
 

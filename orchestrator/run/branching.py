@@ -33,8 +33,8 @@ BEGINNING = "shared-beginning"
 NEVER = 999_999_999_999_999
 """An occurrence that no run reaches."""
 _NO_HITS = [{"direction": direction, "occurrence": NEVER, "action": "drop"} for direction in DIRECTIONS]
-_OF_CHANCE = {"packet_error_rate", "seed"}
-"""The keys of a link that may differ from those in the shared run."""
+_RANDOM_KEYS = {"packet_error_rate", "seed"}
+"""The keys of a link whose values may differ from those in the shared run."""
 _SIMPLE_ACTIONS = {"delay", "duplicate"}
 BRANCH_AFTER_NS = 30_000
 """Time from the start of the second program to the branch, or to the moment after it when both programs wait.
@@ -46,12 +46,14 @@ class Sharing:
     """Which runs of a plan share their beginning."""
 
     def __init__(self, plan: Plan) -> None:
-        implementations = plan.implementations.items()
+        implementations, channels = plan.implementations.items(), plan.channels.items()
         self._sweep = plan.sweep
         self._deterministic = {name for name, each in implementations if each.is_deterministic}
         self._given_error_rates = {name for name, each in implementations if each.is_given_error_rates}
-        self._with_timeline = {key for key, channel in plan.channels.items() if channel.timeline is not None}
-        self._without_errors = {key: channel_key(_without_errors(channel)) for key, channel in plan.channels.items()}
+        self._without_errors = {
+            key: channel_key(_without_errors(channel)) for key, channel in channels if _may_be_shared(channel, plan)
+        }
+        """The keys of the channels without packet errors, by those of the channels of runs that may share."""
 
     def beginning_of(self, run: Run) -> Run | None:
         """The shared run: it begins like this run, and its faults hit nothing. It is equal for all runs that can share
@@ -65,17 +67,17 @@ class Sharing:
         if run.faults or not self._starts_alike(run):
             run = run.model_copy(update={"faults": _NO_HITS})
         else:
-            run = self._without_chance(run)
+            run = self._without_random_effects(run)
         permutation = run.permutation.model_copy(update={"channel_name": BEGINNING})
         return run.model_copy(update={"run_id": BEGINNING, "permutation": permutation, "order": 0})
 
     def _starts_alike(self, run: Run) -> bool:
-        """Whether nothing depends on the seed of the run before the first packet has left the queue: the steps of a
-        timeline have seeds too, and without a rate no packet waits in the queue."""
+        """Whether nothing depends on the seed of the run before the first packet has left the queue; without a rate, no
+        packet waits there."""
         is_deterministic = run.permutation.implementation in self._deterministic
-        return is_deterministic and run.slowest_rate_bps is not None and run.channel_key not in self._with_timeline
+        return is_deterministic and run.slowest_rate_bps is not None and run.channel_key in self._without_errors
 
-    def _without_chance(self, run: Run) -> Run:
+    def _without_random_effects(self, run: Run) -> Run:
         """The run with what is equal in all that start alike: the first of their repetitions, no seed, and, unless the
         programs are given an error rate, no packet errors."""
         alike = {"repetition": first_sharing(run.repetition), "seed": 0}
@@ -86,9 +88,14 @@ class Sharing:
 
 
 def with_channels_of_beginnings(plan: Plan) -> Plan:
-    """The plan with the channels of the runs that `Sharing` returns, too."""
-    error_free = map(_without_errors, plan.channels.values())
-    return plan.model_copy(update={"channels": plan.channels | {channel_key(each): each for each in error_free}})
+    """The plan, with the channels of the shared runs added."""
+    channels = [_without_errors(each) for each in plan.channels.values() if _may_be_shared(each, plan)]
+    return plan.model_copy(update={"channels": plan.channels | {channel_key(each): each for each in channels}})
+
+
+def _may_be_shared(channel: ChannelSpec, plan: Plan) -> bool:
+    """Whether runs over this channel may share their beginning: the steps of a timeline have seeds of their own."""
+    return plan.sweep.clock == "exact" and channel.timeline is None
 
 
 def _without_errors(channel: ChannelSpec) -> ChannelSpec:
@@ -113,7 +120,8 @@ class Branching:
     def __init__(self, beginning: Run, own_part: Callable[[], OwnPart], results: Path) -> None:
         """`own_part` returns the part of a copy's task that is its own; `results` is the directory for its results."""
         self.run = beginning
-        self.has_branched = False
+        self.setting: Setting | None = None
+        """The setting of the copy's own run; None before the branch."""
         self._results = results
         self._own_part = own_part
 
@@ -121,6 +129,11 @@ class Branching:
     def directory(self) -> Path:
         """The directory of the run."""
         return run_directory(self._results, self.run.run_id)
+
+    def in_own_directory(self, text: str) -> str:
+        """A text with the run's own directory on the hosts, instead of that of the shared run, in which it takes
+        place."""
+        return text.replace(f"/{BEGINNING}/", f"/{self.run.run_id}/")
 
     def interventions(self, setting: Setting, result: RunResult) -> Iterable[Intervention]:
         """The branch, after the launch of the second program: programs start at multiples of START_STEP_NS."""
@@ -136,24 +149,25 @@ class Branching:
             _require_nothing_sent(setting)
             become_template()
             own = self._own_part()
-            self.setting = replace(setting, channels=own.channels, certificates=own.certificates)
-            self._give_own_chance(own.run, result)
-            enter_certificate(own.run, self.setting, result)
-        self.run, self.has_branched = own.run, True
+            sweep = setting.sweep.model_copy(update={"name": own.sweep.name})
+            setting = replace(setting, sweep=sweep, channels=own.channels, certificates=own.certificates)
+            self._apply_own_effects(own.run, setting, result)
+            enter_certificate(own.run, setting, result)
+        self.run, self.setting = own.run, setting
 
-    def _give_own_chance(self, own: Run, result: RunResult) -> None:
+    def _apply_own_effects(self, own: Run, setting: Setting, result: RunResult) -> None:
         """Give the channel the faults, or the packet error rates and the seeds, of the copy's own run."""
-        channel = self.setting.rig.channel
+        channel = setting.rig.channel
         if self.run.faults:
             result.channel = channel.faults_replace(own.faults).to_wire()
             return
-        specified = channel_of(own, self.setting.channel_of(own), self.setting.netem_takes_seeds).to_wire()
-        chances = {
-            way: {key: value for key, value in specified.get(way, {}).items() if key in _OF_CHANCE}
+        specified = channel_of(own, setting.channel_of(own), setting.netem_takes_seeds).to_wire()
+        own_values = {
+            way: {key: value for key, value in specified.get(way, {}).items() if key in _RANDOM_KEYS}
             for way in DIRECTIONS
         }
-        if any(chances.values()):
-            result.channel = channel.change("each", **chances).to_wire()
+        if any(own_values.values()):
+            result.channel = channel.change("each", **own_values).to_wire()
 
 
 def _require_nothing_sent(setting: Setting) -> None:

@@ -171,14 +171,25 @@ class Beginnings:
         self._lock = threading.Lock()
         self._guests: dict[str, Future[CopiedTemplate | None]] = {}
         """In the order of their last use; None: runs cannot share it."""
+        self._wanted: set[str] = set()
+        """The beginnings that were wanted at least once."""
 
-    def get(self, name: str, begin: Callable[[], CopiedTemplate], most: int) -> CopiedTemplate | None:
-        """The guest of a beginning; None if runs cannot share it, or not yet: the first thread has it performed
-        (`begin`), and what others need meanwhile takes no longer from its start than to wait for that. Of the guests
-        before it, at most so many stay, and those in which a run continues."""
+    def get(
+        self, name: str, begin: Callable[[], CopiedTemplate], most: int, at_once: bool = True
+    ) -> CopiedTemplate | None:
+        """The guest of a beginning; None if runs cannot share it, or if another thread is still having it performed:
+        the caller then performs its run from the start, which takes no longer than waiting.
+
+        It is performed (`begin`) when it is first wanted, or if not `at_once`, when it is wanted again. Of the guests
+        before it, at most so many stay, and those in which a run continues.
+        """
         with self._lock:
             known = self._guests.pop(name, None)
             if known is None:
+                is_wanted_again = name in self._wanted
+                self._wanted.add(name)
+                if not (at_once or is_wanted_again):
+                    return None
                 self._end(self._idle()[: max(len(self._guests) - most, 0)])
             guest = self._guests[name] = known or Future()
         if known is None:
@@ -193,6 +204,7 @@ class Beginnings:
     def keep_only(self, names: Container[str]) -> None:
         """End all other guests."""
         with self._lock:
+            self._wanted = {name for name in self._wanted if name in names}
             self._end([name for name in self._guests if name not in names])
 
     def _idle(self) -> list[str]:
@@ -311,7 +323,7 @@ class Launcher(Protocol):
 
 
 WORTH_SHARING = 4
-"""The smallest number of runs for which a shared beginning is performed once: for fewer, this saves little."""
+"""The smallest number of runs in copies for which a shared beginning is performed: for fewer, this saves little."""
 
 
 class SharedBeginnings:
@@ -329,7 +341,12 @@ class SharedBeginnings:
         }
         self._templates = templates
         self._launched: set[str] = set()
-        templates.begin_plan(Counter(map(self._name, plan.runs)))
+        names = [[self._name(run, batch.seed) for run in batch.runs] for batch in plan.batches]
+        self._batches = Counter(name for of_batch in names for name in set(of_batch))
+        """The number of batches that share each beginning, by its name."""
+        self._together = {run.run_id: len(batch.runs) for batch in plan.batches for run in batch.runs}
+        """The number of runs that are performed one after the other with each run, by its name."""
+        templates.begin_plan(Counter(name for of_batch in names for name in of_batch))
 
     def copy(
         self, batch: Batch, memory_mb: int, cpu: int, directory: Path, write: Callable[[Batch, Path], None]
@@ -338,29 +355,32 @@ class SharedBeginnings:
         performed from its start.
 
         A run that is launched again is performed from its start: its first attempt may have failed because the guest
-        was a copy. `write` writes the task of the beginning into a directory.
+        was a copy. Of runs in several batches, which may be performed by other machines or were performed already, the
+        first one is, too. `write` writes the task of the beginning into a directory.
         """
         run, templates = batch.runs[0], self._templates
-        beginning, name = self._sharing.beginning_of(run), self._name(run)
+        beginning, name = self._sharing.beginning_of(run), self._name(run, batch.seed)
         is_alone = len(batch.runs) > 1 or run.run_id in self._launched
-        if beginning is None or is_alone or templates.sharing[name] < WORTH_SHARING:
+        in_copies = templates.sharing[name] - min(self._slots, self._batches[name]) + 1
+        if beginning is None or is_alone or in_copies < WORTH_SHARING:
             return None
         self._launched.add(run.run_id)
         first = batch.model_copy(update={"runs": [beginning]})
         begin = partial(templates.beginning, first, memory_mb, cpu, partial(write, first))
         try:
-            shared = templates.beginnings.get(name, begin, self._slots)
+            at_once = self._together[run.run_id] >= WORTH_SHARING
+            shared = templates.beginnings.get(name, begin, self._slots, at_once)
             return None if shared is None else shared.copy(batch.seed, cpu, directory)
         except HostError:
             return None
 
-    def _name(self, run: Run) -> str:
-        """What the beginning of a run depends on, with the memory of its guest; "" if the run has none."""
+    def _name(self, run: Run, guest_seed: int) -> str:
+        """What the beginning of a run depends on, with the memory and the seed of its guest; "" if the run has none."""
         beginning = self._sharing.beginning_of(run)
         if beginning is None:
             return ""
         settings = self._settings[run.permutation.implementation]
-        return f"{guest_memory_mb([run])} MB {beginning.model_dump_json()}{settings}"
+        return f"{guest_memory_mb([run])} MB {guest_seed} {beginning.model_dump_json()}{settings}"
 
 
 def _launch_settings(sweep: Sweep) -> dict[str, Any]:

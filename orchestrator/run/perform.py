@@ -125,7 +125,8 @@ def perform(
     if setting.rig.conditions is not None:
         reconnections = setting.rig.conditions.take_reconnections()
         result.reconnections = {role: list(times_ns) for role, times_ns in reconnections.items()}
-    run = run if branching is None else branching.run
+    if branching is not None and branching.setting is not None:
+        run, setting, reason = branching.run, branching.setting, branching.in_own_directory(reason)
     record = result.record(run, setting, sides, outcome, code, reason)
     write_record(record, directory)
     return record
@@ -184,7 +185,7 @@ def _phases(in_progress: _RunInProgress, observe: Observe, life: HostLife | None
             missed = (each for each in planned if each.is_needed and not each.is_done)
             result.suspect += [f"the session ended before {each.text}" for each in missed][:1]
             fetched = directory
-            if branching is not None and branching.has_branched:
+            if branching is not None and branching.setting is not None:
                 run, setting, fetched = branching.run, branching.setting, branching.directory
                 in_progress = replace(in_progress, run=run, setting=setting)
             if not isinstance(sys.exception(), SystemExit):  # this process must end at once: `undo` ends the rest

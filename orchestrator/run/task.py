@@ -120,24 +120,34 @@ def read_task(directory: Path) -> Task:
     return Task.model_validate_json((directory / TASK_NAME).read_text())
 
 
-class OwnPart(BaseModel):
-    """The part of the task of a copy that differs from that of the shared run, which performed the beginning."""
+class Named(BaseModel):
+    """A sweep, of which only the name is read."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
+    name: str
+
+
+class OwnPart(BaseModel):
+    """The parts of a task that differ among runs that share their beginning."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    sweep: Named
     runs: list[Run]
     channels: dict[str, Channel]
     certificates: dict[str, Certified]
 
     @property
     def run(self) -> Run:
-        """The only one."""
+        """The run of the task."""
         (run,) = self.runs
         return run
 
 
 def read_own_part(directory: Path) -> OwnPart:
-    """That of the task in a directory, without checks of the implementations, which take longer than all else."""
+    """Read these parts of the task in a directory, without checks of the implementations, which take longer than all
+    else."""
     return OwnPart.model_validate_json((directory / TASK_NAME).read_bytes())
 
 

@@ -248,7 +248,7 @@ def _perform_branches(task: Task, setting: Setting, directory: Path) -> None:
     setting.rig.channel.renew(lease_s(run, task))
     with _heartbeats(run.deadline_s(setting.implementation_of(run))):
         record = perform(run, setting, shared, enter, branching=branching)
-    if not branching.has_branched:
+    if branching.setting is None:
         raise HostError(f"the runs cannot share their beginning: {record.outcome}: {record.reason}")
     shutil.copytree(shared, branching.directory, copy_function=shutil.copyfile, dirs_exist_ok=True)
     report(RunEnded(run_id=record.run_id, outcome=record.outcome, reason=record.reason))

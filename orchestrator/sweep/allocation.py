@@ -111,12 +111,12 @@ Block = tuple[object, ...]
 
 
 def blocks_of_repetitions(batches: Sequence[Batch], clock: Clock, first_index: int) -> list[list[Batch]]:
-    """The batches in blocks: on the exact clock the repetitions of cells that may share their start, on others a
+    """The batches in blocks: on the exact clock the repetitions of a cell that may share their start, on others a
     repetition of the sweep.
 
     On the exact clock a run does not depend on the machine, so blocks can be small, and all machines are busy to the
-    end. Cells are points of the grid, with all implementations, that differ in the packet error rate. A batch with runs
-    of two blocks is split; the parts are numbered from `first_index`. Certifications are blocks of their own.
+    end. A cell is a point of the grid with all its implementations. A batch with runs of two blocks is split; the parts
+    are numbered from `first_index`. Certifications are blocks of their own.
     """
     blocks: dict[Block, list[Batch]] = {}
     for batch, repetition in _split(batches, first_index, first_sharing if clock == "exact" else int):
@@ -124,8 +124,8 @@ def blocks_of_repetitions(batches: Sequence[Batch], clock: Clock, first_index: i
         if batch.certify:
             key = ("certify", *batch.certify)
         elif clock == "exact":
-            cells = batch.runs[0].permutation.without_errors.model_dump(exclude={"implementation"})
-            key = (repetition, *cells.values())
+            cell = batch.runs[0].permutation.model_dump(exclude={"implementation"})
+            key = (repetition, *cell.values())
         blocks.setdefault(key, []).append(batch)
     return list(blocks.values())
 

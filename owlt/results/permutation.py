@@ -61,7 +61,7 @@ class Permutation(BaseModel):
 
     @property
     def without_errors(self) -> Permutation:
-        """The point with a packet error rate of 0, at which programs start as they do at this one."""
+        """The point with a packet error rate of 0; programs that are given no error rate start at both alike."""
         return self.model_copy(update={"packet_error_rate": 0.0, "reverse_packet_error_rate": None})
 
     @property

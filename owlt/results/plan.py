@@ -66,7 +66,7 @@ class Run(BaseModel):
 
 class Batch(BaseModel):
     """The work of one worker, in this order; on a virtual rig, in one guest booted with this seed. On the exact clock
-    each run has a guest, all with this seed.
+    each run has a guest of its own, all with this seed.
 
     `certify` has the keys of channels to be certified; a batch has these or runs.
     """

@@ -16,7 +16,7 @@ from owlt.inputs.sweep import Advertised, Restart
 from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL, plan_of_cases
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import Kernel
-from owlt.orchestrator.planning.plan import Plan, Run, faults_of
+from owlt.orchestrator.planning.plan import Batch, Plan, Run, faults_of
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.run.branching import Sharing, with_channels_of_beginnings
 from owlt.orchestrator.run.launching import Beginnings, SharedBeginnings, Templates
@@ -119,6 +119,38 @@ def test_runs_of_several_plans_share_a_beginning_if_they_are_launched_alike() ->
     templates.close()
 
 
+def test_runs_share_a_beginning_only_if_their_guests_have_one_seed() -> None:
+    baseline = {"every": 3, "implementations": "cfdp", "packet_error_rate": 0}
+    templates = Templates(Kernel.model_construct(path=Path("never-booted")), "exact", cpu=0)
+
+    SharedBeginnings(small_plan("exact", repetitions=3, baseline=baseline), templates, slots=1)
+
+    of_baselines = 4 * [1]
+    assert sorted(templates.sharing.values()) == [*of_baselines, 3, 6]
+    templates.close()
+
+
+@pytest.mark.parametrize(("slots", "expected"), [(1, [2]), (9, [])])
+def test_a_beginning_of_single_runs_is_performed_for_the_second_one_unless_most_runs_are_performed_meanwhile(
+    slots: int, expected: list[int], tmp_path: Path
+) -> None:
+    templates = Templates(Kernel.model_construct(path=Path("never-booted")), "exact", cpu=0)
+    plan = small_plan("exact", packet_error_rate=[0, 0.1, 0.2, 0.3], repetitions=1)
+    shared = SharedBeginnings(plan, templates, slots)
+    performed: list[int] = []
+
+    for number, batch in enumerate(plan.batches[:2], start=1):
+
+        def write(_of: Batch, _directory: Path, number: int = number) -> None:
+            performed.append(number)
+            raise HostError("this test has no guests")
+
+        assert shared.copy(batch, 768, 0, tmp_path, write) is None
+
+    assert performed == expected
+    templates.close()
+
+
 class Guest:
     """Stands for the guest of a beginning."""
 
@@ -158,6 +190,15 @@ def test_a_beginning_is_performed_once_and_whoever_needs_it_meanwhile_does_not_w
     assert meanwhile is None
     assert first.result() is guest
     assert beginnings.get("shared", must_not_begin, 1) is guest
+
+
+def test_a_beginning_may_be_performed_when_it_is_wanted_again() -> None:
+    beginnings, guest = Beginnings(), Guest()
+
+    first = beginnings.get("shared", must_not_begin, 1, at_once=False)
+    second = beginnings.get("shared", lambda: guest, 1, at_once=False)  # type: ignore[arg-type,return-value]
+
+    assert (first, second) == (None, guest)
 
 
 def test_a_beginning_that_failed_is_not_performed_again() -> None:
