@@ -216,8 +216,8 @@ class Implementation(Value):
         bool | dict[Text, Parameter],
         Field(
             description="whether neither side draws random numbers, or the parameters with which neither does: "
-            "{backoff_factor: 0}; repetitions on the exact clock then share the start of their programs, which saves a "
-            "third of their time or more; default: false"
+            "{backoff_factor: 0}; runs on the exact clock that differ only in the repetition or the packet error rate "
+            "then share the start of their programs, which saves a third of their time or more; default: false"
         ),
     ] = False
     dissector: Annotated[

@@ -23,13 +23,12 @@ def apply_channel(run: Run, setting: Setting, result: RunResult) -> None:
         scope = expression_of_session(result.session)
         specified = specified.model_copy(update={"fault_scope": scope})
     try:
-        applied = setting.rig.channel.configure(specified)
+        result.channel = setting.rig.channel.configure(specified).to_wire()
     except ChannelRefused as refusal:
-        enter_certificate(run, setting, result)
         code = ReasonCode.CHANNEL_UNSUPPORTED if isinstance(refusal, NotCapable) else ReasonCode.CHANNEL_REFUSED
         raise Ended(Outcome.ABORTED, code, f"the emulator refused the channel: {refusal}") from refusal
-    result.channel = applied.to_wire()
-    enter_certificate(run, setting, result)
+    finally:
+        enter_certificate(run, setting, result)
 
 
 def enter_certificate(run: Run, setting: Setting, result: RunResult) -> None:

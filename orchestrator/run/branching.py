@@ -46,19 +46,25 @@ class Sharing:
     """Which runs of a plan share their beginning."""
 
     def __init__(self, plan: Plan) -> None:
-        implementations, channels = plan.implementations.items(), plan.channels.items()
+        implementations = plan.implementations.items()
         self._sweep = plan.sweep
         self._deterministic = {name for name, each in implementations if each.is_deterministic}
         self._given_error_rates = {name for name, each in implementations if each.is_given_error_rates}
         self._without_errors = {
-            key: channel_key(_without_errors(channel)) for key, channel in channels if _may_be_shared(channel, plan)
+            key: _without_errors(channel)
+            for key, channel in plan.channels.items()
+            if plan.sweep.clock == "exact" and channel.timeline is None  # the steps of a timeline have seeds, too
         }
-        """The keys of the channels without packet errors, by those of the channels of runs that may share."""
+        self._keys = {key: channel_key(channel) for key, channel in self._without_errors.items()}
+
+    @property
+    def channels(self) -> dict[str, ChannelSpec]:
+        """The channels of the shared runs, by their keys."""
+        return {self._keys[key]: channel for key, channel in self._without_errors.items()}
 
     def beginning_of(self, run: Run) -> Run | None:
         """The shared run: it begins like this run, and its faults hit nothing. It is equal for all runs that can share
-        it; None if this run has to be performed from its start. Its channel is one of the plan
-        `with_channels_of_beginnings`."""
+        it; None if this run has to be performed from its start. Its channel is one of the plan or of `channels`."""
         sweep, name = self._sweep, run.permutation.channel_name
         is_altered = sweep.announce_outages or any(name in getattr(sweep, key) for key in OF_CHANNELS)
         is_alone = sweep.clock != "exact" or sweep.rig != "virtual" or sweep.host_captures or is_altered
@@ -75,7 +81,7 @@ class Sharing:
         """Whether nothing depends on the seed of the run before the first packet has left the queue; without a rate, no
         packet waits there."""
         is_deterministic = run.permutation.implementation in self._deterministic
-        return is_deterministic and run.slowest_rate_bps is not None and run.channel_key in self._without_errors
+        return is_deterministic and run.slowest_rate_bps is not None and run.channel_key in self._keys
 
     def _without_random_effects(self, run: Run) -> Run:
         """The run with what is equal in all that start alike: the first of their repetitions, no seed, and, unless the
@@ -83,19 +89,8 @@ class Sharing:
         alike = {"repetition": first_sharing(run.repetition), "seed": 0}
         if run.permutation.implementation in self._given_error_rates:
             return run.model_copy(update=alike)
-        channel = {"permutation": run.permutation.without_errors, "channel_key": self._without_errors[run.channel_key]}
+        channel = {"permutation": run.permutation.without_errors, "channel_key": self._keys[run.channel_key]}
         return run.model_copy(update=alike | channel)
-
-
-def with_channels_of_beginnings(plan: Plan) -> Plan:
-    """The plan, with the channels of the shared runs added."""
-    channels = [_without_errors(each) for each in plan.channels.values() if _may_be_shared(each, plan)]
-    return plan.model_copy(update={"channels": plan.channels | {channel_key(each): each for each in channels}})
-
-
-def _may_be_shared(channel: ChannelSpec, plan: Plan) -> bool:
-    """Whether runs over this channel may share their beginning: the steps of a timeline have seeds of their own."""
-    return plan.sweep.clock == "exact" and channel.timeline is None
 
 
 def _without_errors(channel: ChannelSpec) -> ChannelSpec:
@@ -149,7 +144,7 @@ class Branching:
             _require_nothing_sent(setting)
             become_template()
             own = self._own_part()
-            sweep = setting.sweep.model_copy(update={"name": own.sweep.name})
+            sweep = setting.sweep.model_copy(update={"name": own.sweep_name})
             setting = replace(setting, sweep=sweep, channels=own.channels, certificates=own.certificates)
             self._apply_own_effects(own.run, setting, result)
             enter_certificate(own.run, setting, result)

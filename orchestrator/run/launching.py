@@ -38,7 +38,7 @@ from owlt.orchestrator.rigs.killed_programs import ask_warden
 from owlt.orchestrator.rigs.processor_time import ProcessorWaits, Waited, is_counted
 from owlt.orchestrator.rigs.provenance import Provenance
 from owlt.orchestrator.rigs.template import CopiedTemplate, Copy, Template
-from owlt.orchestrator.run.branching import Sharing, with_channels_of_beginnings
+from owlt.orchestrator.run.branching import Sharing
 from owlt.orchestrator.run.events import EVENT_MARK, RigFailed, event_in
 from owlt.orchestrator.run.task import TASK_NAME, Task, write_survey, write_task
 from owlt.orchestrator.run.versions import VERSION_S, read_versions
@@ -332,7 +332,7 @@ class SharedBeginnings:
 
     def __init__(self, plan: Plan, templates: Templates, slots: int) -> None:
         """`slots` is the number of workers that run side by side."""
-        self._sharing = Sharing(plan)
+        self.sharing = Sharing(plan)
         self._slots = slots
         settings = _launch_settings(plan.sweep)
         self._settings = {
@@ -341,7 +341,14 @@ class SharedBeginnings:
         }
         self._templates = templates
         self._launched: set[str] = set()
-        names = [[self._name(run, batch.seed) for run in batch.runs] for batch in plan.batches]
+        names = [
+            [
+                self._name(run, beginning, batch.seed)
+                for run in batch.runs
+                if (beginning := self.sharing.beginning_of(run))
+            ]
+            for batch in plan.batches
+        ]
         self._batches = Counter(name for of_batch in names for name in set(of_batch))
         """The number of batches that share each beginning, by its name."""
         self._together = {run.run_id: len(batch.runs) for batch in plan.batches for run in batch.runs}
@@ -359,10 +366,12 @@ class SharedBeginnings:
         first one is, too. `write` writes the task of the beginning into a directory.
         """
         run, templates = batch.runs[0], self._templates
-        beginning, name = self._sharing.beginning_of(run), self._name(run, batch.seed)
-        is_alone = len(batch.runs) > 1 or run.run_id in self._launched
+        beginning = self.sharing.beginning_of(run)
+        if beginning is None or len(batch.runs) > 1 or run.run_id in self._launched:
+            return None
+        name = self._name(run, beginning, batch.seed)
         in_copies = templates.sharing[name] - min(self._slots, self._batches[name]) + 1
-        if beginning is None or is_alone or in_copies < WORTH_SHARING:
+        if in_copies < WORTH_SHARING:
             return None
         self._launched.add(run.run_id)
         first = batch.model_copy(update={"runs": [beginning]})
@@ -374,11 +383,8 @@ class SharedBeginnings:
         except HostError:
             return None
 
-    def _name(self, run: Run, guest_seed: int) -> str:
-        """What the beginning of a run depends on, with the memory and the seed of its guest; "" if the run has none."""
-        beginning = self._sharing.beginning_of(run)
-        if beginning is None:
-            return ""
+    def _name(self, run: Run, beginning: Run, guest_seed: int) -> str:
+        """What the beginning of a run depends on, with the memory and the seed of its guest."""
         settings = self._settings[run.permutation.implementation]
         return f"{guest_memory_mb([run])} MB {guest_seed} {beginning.model_dump_json()}{settings}"
 
@@ -396,12 +402,12 @@ class VirtualWorkers:
     ) -> None:
         """`kept` are templates that other plans use too; they are not closed with these workers."""
         self.provenance = provenance
-        self._plan = with_channels_of_beginnings(plan)
         self._kernel = kernel
         self._cpus = cpus
         self._keeps = kept is not None
         self._templates = kept or Templates(kernel, plan.sweep.clock, cpus[0])
         self._beginnings = SharedBeginnings(plan, self._templates, len(cpus))
+        self._plan = plan.model_copy(update={"channels": plan.channels | self._beginnings.sharing.channels})
         self._versions: dict[str, str] | None = None
 
     def __call__(self, batch: Batch, directory: Path, slot: int, certificates: dict[str, Certified]) -> Worker:

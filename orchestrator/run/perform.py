@@ -125,8 +125,8 @@ def perform(
     if setting.rig.conditions is not None:
         reconnections = setting.rig.conditions.take_reconnections()
         result.reconnections = {role: list(times_ns) for role, times_ns in reconnections.items()}
-    if branching is not None and branching.setting is not None:
-        run, setting, reason = branching.run, branching.setting, branching.in_own_directory(reason)
+    if branching is not None:
+        run, setting, reason = branching.run, branching.setting or setting, branching.in_own_directory(reason)
     record = result.record(run, setting, sides, outcome, code, reason)
     write_record(record, directory)
     return record

@@ -7,8 +7,9 @@ with its guest.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.inputs.sweep import Sweep
@@ -120,20 +121,12 @@ def read_task(directory: Path) -> Task:
     return Task.model_validate_json((directory / TASK_NAME).read_text())
 
 
-class Named(BaseModel):
-    """A sweep, of which only the name is read."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    name: str
-
-
 class OwnPart(BaseModel):
     """The parts of a task that differ among runs that share their beginning."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    sweep: Named
+    sweep_name: Annotated[str, Field(validation_alias=AliasPath("sweep", "name"))]
     runs: list[Run]
     channels: dict[str, Channel]
     certificates: dict[str, Certified]

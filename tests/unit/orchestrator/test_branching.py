@@ -18,7 +18,7 @@ from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.planning.plan import Batch, Plan, Run, faults_of
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.run.branching import Sharing, with_channels_of_beginnings
+from owlt.orchestrator.run.branching import Sharing
 from owlt.orchestrator.run.launching import Beginnings, SharedBeginnings, Templates
 from tests.unit.orchestrator.small_sweep import small_plan
 
@@ -274,7 +274,7 @@ def test_the_channel_of_a_beginning_is_that_of_its_runs_without_packet_errors() 
     errors = {channel.forward.packet_error_rate for channel in plan.channels.values()}
 
     assert shared is not None
-    channel = with_channels_of_beginnings(plan).channels[shared.channel_key]
+    channel = Sharing(plan).channels[shared.channel_key]
     assert (errors, channel.forward.packet_error_rate) == ({0.1, 0.2}, 0)
     assert channel.forward.delay_ns == 1_000_000
 
