@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from owlt.orchestrator.rigs import namespaces, network
+from tests.commands import owlt
 from tests.conftest import require, require_command
 from tests.lab.rack import rack
-from tests.system.sweeps import RECORDED, owlt, records, sweep_file
+from tests.system.sweeps import RECORDED, records, sweep_file
 
 EOF_IS_LOST = {"direction": "forward", "packet": "cfdp.eof", "occurrence": 1, "action": "drop"}
 DATA_ARE_DAMAGED = {"direction": "forward", "packet": "cfdp.data", "occurrence": 2, "action": {"corrupt_bits": [800]}}

@@ -39,9 +39,10 @@ from owlt.orchestrator.rigs.lab.session import (
     renew_session,
     session_seconds_left,
 )
+from tests.commands import owlt
 from tests.conftest import require, require_command
 from tests.lab.rack import ADDRESSES, SERVICE_PORT, Rack, children, rack, tree_changes, tree_state, wait_until
-from tests.system.sweeps import PROJECT, owlt, records, sweep_file
+from tests.system.sweeps import PROJECT, records, sweep_file
 
 PLAIN = {"rate": "unlimited", "delay": "0 s", "certify": False}
 """A channel that needs no netem, which this machine's kernel may not have."""

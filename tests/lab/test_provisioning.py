@@ -20,9 +20,10 @@ import pytest
 
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.service.client import EmulatorClient
+from tests.commands import owlt
 from tests.conftest import require, require_command
 from tests.lab.rack import BARE, PORT_MACS, ROLES, SERVICE_PORT, Rack, connects, rack, wait_until
-from tests.system.sweeps import owlt, records, sweep_file
+from tests.system.sweeps import records, sweep_file
 
 pytestmark = pytest.mark.timeout(2000)
 PROTOCOLS = ["cfdp", "ltp", "norm", "tcp"]

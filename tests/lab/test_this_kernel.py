@@ -9,9 +9,10 @@ import pytest
 
 from owlt.orchestrator.rigs import namespaces, network
 from owlt.orchestrator.rigs.processor_time import is_counted
+from tests.commands import owlt
 from tests.conftest import require
 from tests.load import load
-from tests.system.sweeps import RECORDED, owlt, perform, records
+from tests.system.sweeps import RECORDED, perform, records
 
 CERTIFIED = {"rig": "local", "clock": "real", "rate": "unlimited", "delay": "0 s", "file_size": "1 MB"}
 BASELINE = CERTIFIED | {"certify": False}

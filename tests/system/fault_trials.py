@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +15,7 @@ from ruamel.yaml import YAML
 from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.sweep.campaign import Start, perform_plan
 from owlt.orchestrator.sweep.machine import PreparedMachine
+from tests import commands
 from tests.system.conftest import GUEST_PROJECT, PROJECT
 
 
@@ -39,13 +37,7 @@ def with_defect(defect: str, folder: Path, name: str = "cfdp", parameters: Mappi
 
 def owlt(folder: Path, *words: str) -> tuple[int, Any]:
     """The exit status of a command and what it printed as JSON."""
-    done = subprocess.run(
-        [sys.executable, "-m", "owlt", *words, "--json"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(PROJECT)},
-        capture_output=True,
-        text=True,
-    )
+    done = commands.owlt(*words, "--json", cwd=folder, timeout_s=600, prepared=True)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

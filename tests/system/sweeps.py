@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from owlt.captures.frames.columns import read_columns
+from tests import commands
 
 PROJECT = Path(__file__).parents[2]
 IMPLEMENTATIONS = Path(__file__).parent / "implementations"
@@ -30,18 +31,8 @@ def copy_project(directory: Path) -> None:
         path.write_text(str(directory))
 
 
-def owlt(
-    *arguments: object, timeout_s: float = 300, cache_home: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The command, run to its end; `cache_home` is where its kernel is, if not where it is by default.
-
-    Tests share the machine, so that it does not wait for a quiet one.
-    """
-    command = [*OWLT, *map(str, arguments)]
-    env = {"OWLT_PATIENCE_S": "0"} | os.environ | ({"XDG_CACHE_HOME": str(cache_home)} if cache_home else {})
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=PROJECT, env=env)
-
-
+owlt = partial(commands.owlt, prepared=True)
+"""The command, run to its end."""
 RECORDED = (0, 3)
 """Exit statuses of `owlt run` if every run is recorded; 3: some did not complete, which is for a test to look at."""
 
@@ -64,7 +55,8 @@ def sweep_file(directory: Path, **changes: object) -> Path:
 
 def perform(directory: Path, results: Path, **changes: object) -> subprocess.CompletedProcess[str]:
     """Write a sweep and run it, without a report."""
-    return owlt("run", sweep_file(directory, **changes), "--results", results, "--no-report")
+    words = ("run", sweep_file(directory, **changes), "--results", results, "--no-report")
+    return commands.owlt(*words, prepared="rig" not in changes)
 
 
 def records(results: Path) -> dict[str, dict[str, Any]]:

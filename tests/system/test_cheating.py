@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from owlt.orchestrator.run.staging import file_content
+from tests.commands import owlt
 from tests.system.conftest import in_guest
 from tests.system.programs.cheat import seed_in, ways
-from tests.system.sweeps import PROJECT, RECORDED, owlt, records, sweep_file
+from tests.system.sweeps import PROJECT, RECORDED, records, sweep_file
 
 PROGRAM = in_guest(str(PROJECT / "tests" / "system" / "programs" / "cheat.py"))
 SEED, SIZE_BYTES = 20_26, 20_000

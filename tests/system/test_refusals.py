@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.sweeps import owlt, sweep_file
+from tests.commands import owlt
+from tests.system.sweeps import sweep_file
 
 
 def test_a_bad_sweep_file_names_the_key(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tests.commands import owlt
 from tests.lab.rack import RACK, rack
-from tests.system.sweeps import owlt, sweep_file
+from tests.system.sweeps import sweep_file
 
 LOSSY = {"name": "lossy", "both": {"delay": "25 ms"}, "forward": {"packet_error_rate": 0.02, "error_effect": "drop"}}
 TC = ["ip", "netns", "exec", RACK.namespace("emulator"), "tc", "-s", "-j", "qdisc", "show"]
