@@ -68,3 +68,20 @@ def test_ctrl_c_does_not_reach_them_from_their_beginning_on(tmp_path: Path) -> N
     )
 
     assert (done.stdout.split("\n"), done.stderr) == (["True", "[]", ""], "")
+
+
+WITHOUT_GUARD = """\
+from owlt.captures.pool import processes
+print("started")
+with processes(1) as pool:
+    print(pool.submit(abs, -1).result())
+"""
+
+
+def test_they_do_not_start_the_script_again_that_uses_them(tmp_path: Path) -> None:
+    program = tmp_path / "script.py"
+    program.write_text(WITHOUT_GUARD)
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=env, check=False)
+
+    assert (done.stdout, done.stderr) == ("started\n1\n", "")
