@@ -99,15 +99,6 @@ def checks(performed: Performed) -> list[dict[str, Any]]:
 
 def datagrams(capture: Path) -> int:
     """The sender's datagrams in a capture, as tshark counts them."""
-    command = [
-        "tshark",
-        "-r",
-        str(capture),
-        "-Y",
-        "udp && !icmp && ip.src == 10.77.0.1",
-        "-T",
-        "fields",
-        "-e",
-        "frame.number",
-    ]
+    of_sender = "udp && !icmp && ip.src == 10.77.0.1"  # an ICMP error quotes one
+    command = ["tshark", "-r", str(capture), "-Y", of_sender, "-T", "fields", "-e", "frame.number"]
     return len(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
