@@ -49,7 +49,10 @@ class _Server:
         self._ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with theirs:
             program = [sys.executable, "-m", "tests.command_server", str(theirs.fileno()), *options]
-            self._process = subprocess.Popen(program, cwd=PROJECT, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+            env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # a fork has only one thread
+            self._process = subprocess.Popen(
+                program, cwd=PROJECT, env=env, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+            )
 
     def perform(self, request: dict[str, Any], files: list[int], timeout_s: float) -> int:
         """The exit status of a command. Its standard output and error are these files."""

@@ -13,12 +13,17 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tests.commands import owlt
 from tests.lab.rack import RACK, rack
-from tests.system.sweeps import sweep_file
+from tests.system.sweeps import OWLT, sweep_file
 
 LOSSY = {"name": "lossy", "both": {"delay": "25 ms"}, "forward": {"packet_error_rate": 0.02, "error_effect": "drop"}}
 TC = ["ip", "netns", "exec", RACK.namespace("emulator"), "tc", "-s", "-j", "qdisc", "show"]
+
+
+def owlt(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command, which does not wait for a quiet machine."""
+    env = os.environ | {"OWLT_PATIENCE_S": "0"}
+    return subprocess.run([*OWLT, *map(str, arguments)], env=env, capture_output=True, text=True, check=False)
 
 
 def watch_tc(over: threading.Event, largest: dict[str, dict[str, Any]]) -> None:
