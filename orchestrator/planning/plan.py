@@ -170,13 +170,14 @@ def plan_sweep(
     keyed = _keyed_channels(sweep, points, profiles)
     for point in points:
         _require_mtu(point, keyed[_conditions(point)][1])
+    common = {conditions: _of_channel(*key_and_channel) for conditions, key_and_channel in keyed.items()}
     runs = []
     sharing = _deterministic(sweep, implementations)
     places = run_order(points, sweep.most_repetitions, sweep.seed, sharing)
     if sweep.baseline and (baseline := baseline_of(sweep, points)):
         places = list(with_baseline(places, baseline, sweep.baseline["every"]))
     for order, place in enumerate(places, start=1):
-        runs.append(_run(sweep, order, place, *keyed[_conditions(place.permutation)]))
+        runs.append(_run(sweep, order, place, common[_conditions(place.permutation)]))
     channels = {key: channel.model_copy(update={"faults": ()}) for key, channel in keyed.values()}
     batches = _batches(sweep, runs, sharing)
     return Plan(
@@ -261,11 +262,11 @@ def with_repetitions(plan: Plan, repetitions: int) -> Plan:
     if sweep.baseline and (baseline := baseline_of(sweep, list(examples))):
         places = list(with_baseline(places, baseline, sweep.baseline["every"]))
     channels = {run.channel_key: plan.channels[run.channel_key] for run in plan.runs}
-    runs = [
-        _run(sweep, order, place, example.channel_key, _with_faults(channels[example.channel_key], example))
-        for order, place in enumerate(places, start=1)
-        for example in [examples[place.permutation]]
-    ]
+    common = {
+        point: _of_channel(run.channel_key, _with_faults(channels[run.channel_key], run))
+        for point, run in examples.items()
+    }
+    runs = [_run(sweep, order, place, common[place.permutation]) for order, place in enumerate(places, start=1)]
     batches = _batches(sweep, runs, sharing)
     certifications = _certifications(sweep, channels, first_index=len(batches)) if sweep.certify else []
     return plan.model_copy(update={"sweep": sweep, "batches": batches, "certifications": certifications, "history": []})
@@ -303,8 +304,21 @@ def _certifications(sweep: Sweep, channels: dict[str, ChannelSpec], first_index:
     ]
 
 
-def _run(sweep: Sweep, order: int, place: RunPlace, key: str, channel: ChannelSpec) -> Run:
+def _of_channel(key: str, channel: ChannelSpec) -> dict[str, Any]:
+    """What runs have of their channel."""
+    return {
+        "channel_key": key,
+        "rtt_s": longest_rtt_s(channel),
+        "slowest_rate_bps": slowest_rate_bps(channel),
+        "channel_changes_s": time_to_change_s(channel),
+        "faults": channel.to_wire().get("faults", []),
+    }
+
+
+def _run(sweep: Sweep, order: int, place: RunPlace, of_channel: Mapping[str, Any]) -> Run:
     run_id = f"{place.permutation.slug}_{'baseline' if place.is_baseline else 'r'}{place.repetition}"
+    disturbed_s = _disturbed_s(sweep, place.permutation.channel_name)
+    values = {**of_channel, "channel_changes_s": max(of_channel["channel_changes_s"], disturbed_s)}
     return Run(
         run_id=run_id,
         permutation=place.permutation,
@@ -312,11 +326,7 @@ def _run(sweep: Sweep, order: int, place: RunPlace, key: str, channel: ChannelSp
         is_baseline=place.is_baseline,
         order=order,
         seed=run_seed(sweep.seed, run_id),
-        channel_key=key,
-        rtt_s=longest_rtt_s(channel),
-        slowest_rate_bps=slowest_rate_bps(channel),
-        channel_changes_s=max(time_to_change_s(channel), _disturbed_s(sweep, place.permutation.channel_name)),
-        faults=channel.to_wire().get("faults", []),
+        **values,
     )
 
 

@@ -1297,7 +1297,7 @@ def test_the_waits_of_a_run_on_the_exact_clock_are_beside_its_record(stage: Stag
 
 def test_the_waits_of_a_run_that_failed_are_beside_its_record(stage: Stage) -> None:
     recording(stage)
-    stage.sweep, stage.sender = EXACT, lambda process: 3
+    stage.sweep, stage.receiver = EXACT, lambda process: 3
 
     done = stage.perform()
 

@@ -15,6 +15,9 @@ from owlt.orchestrator.rigs.lab.exclusive_change import require_no_session
 from owlt.orchestrator.rigs.lab.management import OtherHostKey
 from tests.unit.orchestrator.test_inventory import RECEIVER, changed
 
+NOBODY_THERE = {"ansible_host": "127.0.0.1", "ansible_port": 1}
+"""An address at which a connection is refused at once."""
+
 
 @pytest.fixture
 def rig(tmp_path: Path) -> LabRig:
@@ -51,6 +54,8 @@ def test_the_end_of_provisioning_names_the_next_command(
 ) -> None:
     def nothing_to_provision(group: dict[str, Any]) -> None:
         group["vars"] = {"owlt_provision": False}
+        for host in group["hosts"].values():
+            host |= NOBODY_THERE
 
     inventory = f"{changed(tmp_path, nothing_to_provision)}:rack1"
     provision(inventory, check=check)
