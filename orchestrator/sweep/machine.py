@@ -25,8 +25,10 @@ from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, provenance_of
 from owlt.orchestrator.run.launching import Launcher, LocalWorkers, Templates, VirtualWorkers
 from owlt.orchestrator.sweep.allocation import Places, SlotsHere
 
-WORTH_PROCESSES = 8
-"""Runs; the analysis of fewer takes less time than processes for it take to start."""
+ANALYSIS_S, ANALYSIS_S_PER_BYTE = 0.03, 2e-8
+"""What the analysis of a run takes, and in addition for each byte of its file."""
+WORTH_PROCESSES_S = 1.0
+"""Processes for the analysis take this time to start, a part of it for each core."""
 
 
 class Machine(Protocol):
@@ -76,9 +78,13 @@ class ThisMachine:
 
     def analysis_executor(self, plan: Plan) -> Executor:
         """A process for each core, or a thread for few runs on the exact clock."""
-        if plan.sweep.clock == "exact" and len(plan.runs) < WORTH_PROCESSES:
-            return ThreadPoolExecutor(1)
-        return _analysis_processes(plan)
+        return _analysis_processes(plan) if _is_worth_processes(plan) else ThreadPoolExecutor(1)
+
+
+def _is_worth_processes(plan: Plan) -> bool:
+    """Whether processes save time. On other clocks than the exact one, a thread would be part of the rig's load."""
+    analysis_s = sum(ANALYSIS_S + ANALYSIS_S_PER_BYTE * run.permutation.most_bytes for run in plan.runs)
+    return plan.sweep.clock != "exact" or analysis_s > WORTH_PROCESSES_S
 
 
 def _analysis_processes(plan: Plan) -> Executor:
@@ -113,7 +119,9 @@ class PreparedMachine(ThisMachine):
         return self._templates[clock, cpu]
 
     def analysis_executor(self, plan: Plan) -> Executor:
-        """The processes of the first plan."""
+        """The processes of the first plan that is worth them, or a thread."""
+        if not _is_worth_processes(plan):
+            return super().analysis_executor(plan)
         if self._executor is None:
             self._executor = KeptExecutor(partial(_analysis_processes, plan))
             self._end.callback(self._executor.end)

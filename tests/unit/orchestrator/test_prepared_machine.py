@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
-from owlt.orchestrator.sweep.machine import KeptExecutor
+from owlt.orchestrator.sweep.machine import KeptExecutor, PreparedMachine
+from tests.unit.orchestrator.small_sweep import small_plan
 
 
 def test_processes_serve_on_after_the_end_of_a_plan() -> None:
@@ -39,3 +40,22 @@ def test_processes_that_ended_unexpectedly_are_replaced() -> None:
     assert executor.submit(os.getpid).result() != os.getpid()
     assert len(made) == 2
     executor.end()
+
+
+def test_few_runs_on_the_exact_clock_are_analysed_by_a_thread() -> None:
+    with PreparedMachine() as machine, machine.analysis_executor(small_plan("exact")) as executor:
+        assert isinstance(executor, ThreadPoolExecutor)
+
+
+@pytest.mark.parametrize(
+    ("clock", "changes"),
+    [("exact", {"repetitions": 20}), ("exact", {"file_size": "100 MB"}), ("skip", {})],
+    ids=["many runs", "long files", "another clock"],
+)
+def test_what_takes_longer_is_analysed_by_the_same_processes(clock: str, changes: dict[str, object]) -> None:
+    plan = small_plan(clock, **changes)
+    with PreparedMachine() as machine:
+        executor = machine.analysis_executor(plan)
+
+        assert isinstance(executor, KeptExecutor)
+        assert machine.analysis_executor(plan) is executor
