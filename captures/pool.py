@@ -27,7 +27,7 @@ NICENESS: dict[Priority, int] = {"normal": 0, "low": 10, "lowest": 19}
 
 
 def processes(count: int, priority: Priority = "normal") -> ProcessPoolExecutor:
-    """A pool of processes; arguments and results are pickled."""
+    """A pool of processes; arguments and results are pickled. Its functions are those of a module, not of a script."""
     return ProcessPoolExecutor(count, _Context(), initializer=_begin, initargs=(priority,))
 
 
@@ -47,22 +47,29 @@ def shared(tasks: int, worth_a_process: int, chunk: int = 1) -> Iterator[Share]:
         yield partial(pool.map, chunksize=chunk)
 
 
+_WITHOUT_MAIN = threading.Lock()
+"""Held while the main module of this process is replaced."""
+
+
 class _Process(SpawnProcess):
     """A process that SIGINT and SIGHUP do not reach, from its beginning on: it inherits the mask of signals.
 
-    It does not import the main module of this one, as spawned processes do: no function of it is called in a pool, the
-    command line takes 0.3 s to import, and a user's script would start again.
+    Unlike other spawned processes, it does not import the main module of this one: no pool calls a function of it, the
+    command line takes 0.3 s to import, and a user's script would run again.
     """
 
     def start(self) -> None:
         resource_tracker.ensure_running()  # as it starts, it unblocks SIGINT here
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
-        main = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
         try:
-            super().start()
+            with _WITHOUT_MAIN:
+                main = sys.modules["__main__"]
+                sys.modules["__main__"] = ModuleType("__main__")
+                try:
+                    super().start()
+                finally:
+                    sys.modules["__main__"] = main
         finally:
-            sys.modules["__main__"] = main
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 

@@ -12,8 +12,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,8 +24,8 @@ from owlt.orchestrator.commands import cli
 from owlt.orchestrator.kernel.kernel import find_kernel
 from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB
 from owlt.orchestrator.rigs import guest
-from owlt.orchestrator.rigs.provenance import provenance_of
-from owlt.orchestrator.rigs.template import Template
+from owlt.orchestrator.rigs.provenance import _of_every_run, own_files, provenance_of
+from owlt.orchestrator.rigs.template import COPYING_S, Template
 from owlt.orchestrator.run import launching
 from owlt.reports import answer, comparison, page
 from tests.commands import LONGEST_MESSAGE
@@ -36,11 +35,17 @@ from tests.typer_commands import make_commands_once
 class _KeptTemplate(Template):
     """A template that ends with the process that has booted it, not with a command that makes copies of it."""
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether its guest runs no more."""
+        return self.is_broken or not Path(f"/proc/{self._guest.pid}").exists()
+
     def close(self) -> None:
         """End the copies that this command has made."""
         for copy in self._copies:
-            with suppress(ProcessLookupError):
+            if copy.poll() is None:
                 os.killpg(copy.pid, signal.SIGKILL)
+                copy.wait(COPYING_S)
 
 
 def keep_guest_prepared(directory: Path) -> None:
@@ -51,13 +56,14 @@ def keep_guest_prepared(directory: Path) -> None:
     guest.compile_ahead()
     cpu = min(os.sched_getaffinity(0))
     kept_boot = guest.Boot(kernel.path, "exact", cpu, SMALLEST_GUEST_MB, launching.SEED, kernel.seccomp)
-    prepare = launching.prepare
-    kept = prepare(kept_boot, directory, _KeptTemplate)
+    program = guest.python_command(launching.WORKER, guest.RIG_DIRECTORY, "--template")
+    kept = _KeptTemplate(kept_boot, directory, program)
 
-    def kept_or_prepared(boot: guest.Boot, place: Path) -> Template:
-        return kept if boot == kept_boot and not kept.is_broken else prepare(boot, place)
+    def kept_or_new(boot: guest.Boot, place: Path, command: Sequence[str]) -> Template:
+        is_kept = (boot, command) == (kept_boot, program) and not kept.has_ended
+        return kept if is_kept else Template(boot, place, command)
 
-    launching.prepare = kept_or_prepared
+    launching.Template = kept_or_new  # type: ignore[assignment,attr-defined]
 
 
 def begin_ahead() -> None:
@@ -69,6 +75,7 @@ def begin_ahead() -> None:
             importlib.import_module(name)
     provenance_of(None, {})
     gc.freeze()
+    assert len(list(Path("/proc/self/task").iterdir())) == 1, "a fork would have only one of the threads"
 
 
 def _modules(package: ModuleType) -> Iterator[str]:
@@ -94,22 +101,36 @@ def serve(requests: socket.socket) -> dict[str, Any] | None:
         requests.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
 
 
-def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it reaches the command, too
-    directory = Path(tempfile.mkdtemp(prefix="owlt-test-commands-"))
-    begin_ahead()
-    if "--prepared" in sys.argv:
-        keep_guest_prepared(directory)
-    request = serve(socket.socket(fileno=int(sys.argv[1])))
-    if request is None:
-        shutil.rmtree(directory)
-        return
+def become(request: dict[str, Any]) -> None:
+    """Make this process the command of a request."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.sched_setaffinity(0, request["cpus"])
     os.chdir(request["cwd"])
+    if request["env"].get("XDG_CACHE_HOME") != os.environ.get("XDG_CACHE_HOME"):
+        own_files.cache_clear()  # it has files of the user's cache
+        _of_every_run.cache_clear()
     os.environ.clear()
     os.environ.update(request["env"])
+    tempfile.tempdir = None
     sys.argv = request["command"]
-    cli.main()
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it reaches the command, too
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))  # a test may have a single core
+    begin_ahead()
+    directory = Path(tempfile.mkdtemp(prefix="owlt-test-commands-"))
+    request = None
+    try:
+        if "--prepared" in sys.argv:
+            keep_guest_prepared(directory)
+        request = serve(socket.socket(fileno=int(sys.argv[1])))
+    finally:
+        if request is None:
+            shutil.rmtree(directory)
+    if request is not None:
+        become(request)
+        cli.main()
 
 
 if __name__ == "__main__":

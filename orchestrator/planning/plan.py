@@ -170,7 +170,9 @@ def plan_sweep(
     keyed = _keyed_channels(sweep, points, profiles)
     for point in points:
         _require_mtu(point, keyed[_conditions(point)][1])
-    common = {conditions: _of_channel(*key_and_channel) for conditions, key_and_channel in keyed.items()}
+    common = {
+        _conditions(point): _of_channel(sweep, point.channel_name, *keyed[_conditions(point)]) for point in points
+    }
     runs = []
     sharing = _deterministic(sweep, implementations)
     places = run_order(points, sweep.most_repetitions, sweep.seed, sharing)
@@ -263,7 +265,7 @@ def with_repetitions(plan: Plan, repetitions: int) -> Plan:
         places = list(with_baseline(places, baseline, sweep.baseline["every"]))
     channels = {run.channel_key: plan.channels[run.channel_key] for run in plan.runs}
     common = {
-        point: _of_channel(run.channel_key, _with_faults(channels[run.channel_key], run))
+        point: _of_channel(sweep, point.channel_name, run.channel_key, _with_faults(channels[run.channel_key], run))
         for point, run in examples.items()
     }
     runs = [_run(sweep, order, place, common[place.permutation]) for order, place in enumerate(places, start=1)]
@@ -304,21 +306,19 @@ def _certifications(sweep: Sweep, channels: dict[str, ChannelSpec], first_index:
     ]
 
 
-def _of_channel(key: str, channel: ChannelSpec) -> dict[str, Any]:
-    """What runs have of their channel."""
+def _of_channel(sweep: Sweep, name: str, key: str, channel: ChannelSpec) -> dict[str, Any]:
+    """What all runs over a channel have in common."""
     return {
         "channel_key": key,
         "rtt_s": longest_rtt_s(channel),
         "slowest_rate_bps": slowest_rate_bps(channel),
-        "channel_changes_s": time_to_change_s(channel),
+        "channel_changes_s": max(time_to_change_s(channel), _disturbed_s(sweep, name)),
         "faults": channel.to_wire().get("faults", []),
     }
 
 
 def _run(sweep: Sweep, order: int, place: RunPlace, of_channel: Mapping[str, Any]) -> Run:
     run_id = f"{place.permutation.slug}_{'baseline' if place.is_baseline else 'r'}{place.repetition}"
-    disturbed_s = _disturbed_s(sweep, place.permutation.channel_name)
-    values = {**of_channel, "channel_changes_s": max(of_channel["channel_changes_s"], disturbed_s)}
     return Run(
         run_id=run_id,
         permutation=place.permutation,
@@ -326,7 +326,7 @@ def _run(sweep: Sweep, order: int, place: RunPlace, of_channel: Mapping[str, Any
         is_baseline=place.is_baseline,
         order=order,
         seed=run_seed(sweep.seed, run_id),
-        **values,
+        **of_channel,
     )
 
 

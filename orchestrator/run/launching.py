@@ -303,13 +303,9 @@ class Templates:
     def _prepared(self, memory_mb: int) -> Template:
         boot = guest.Boot(self._kernel.path, self._clock, self._cpu, memory_mb, SEED, self._kernel.seccomp)
         directory = Path(tempfile.mkdtemp(prefix=f"{memory_mb}MB-", dir=self._directory))
-        self._templates[memory_mb] = prepare(boot, directory)
+        command = guest.python_command(WORKER, guest.RIG_DIRECTORY, "--template")
+        self._templates[memory_mb] = Template(boot, directory, command)
         return self._templates[memory_mb]
-
-
-def prepare(boot: guest.Boot, directory: Path, kind: type[Template] = Template) -> Template:
-    """A guest in which the rig is raised, with its console in a directory. Raises HostError."""
-    return kind(boot, directory, guest.python_command(WORKER, guest.RIG_DIRECTORY, "--template"))
 
 
 class Launcher(Protocol):

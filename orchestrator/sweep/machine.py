@@ -26,9 +26,11 @@ from owlt.orchestrator.run.launching import Launcher, LocalWorkers, Templates, V
 from owlt.orchestrator.sweep.allocation import Places, SlotsHere
 
 ANALYSIS_S, ANALYSIS_S_PER_BYTE = 0.03, 2e-8
-"""What the analysis of a run takes, and in addition for each byte of its file."""
+"""The time that the analysis of a run takes, and in addition for each byte of its file."""
+TSHARK_S = 0.5
+"""In addition for a run in which tshark counts the segments of TCP or reads SCTP."""
 WORTH_PROCESSES_S = 1.0
-"""Processes for the analysis take this time to start, a part of it for each core."""
+"""The processor time that two processes for the analysis take to start."""
 
 
 class Machine(Protocol):
@@ -82,8 +84,12 @@ class ThisMachine:
 
 
 def _is_worth_processes(plan: Plan) -> bool:
-    """Whether processes save time. On other clocks than the exact one, a thread would be part of the rig's load."""
-    analysis_s = sum(ANALYSIS_S + ANALYSIS_S_PER_BYTE * run.permutation.most_bytes for run in plan.runs)
+    """Whether processes save time. On other clocks than the exact one, a thread would add to the load on the rig."""
+    sessions = {name: each.session for name, each in plan.implementations.items()}
+    with_tshark = {name for name, session in sessions.items() if session.tcp_ports or session.sctp_ports}
+    points = [run.permutation for run in plan.runs]
+    tshark_s = TSHARK_S * sum(point.implementation in with_tshark for point in points)
+    analysis_s = tshark_s + sum(ANALYSIS_S + ANALYSIS_S_PER_BYTE * point.most_bytes for point in points)
     return plan.sweep.clock != "exact" or analysis_s > WORTH_PROCESSES_S
 
 
@@ -119,8 +125,8 @@ class PreparedMachine(ThisMachine):
         return self._templates[clock, cpu]
 
     def analysis_executor(self, plan: Plan) -> Executor:
-        """The processes of the first plan that is worth them, or a thread."""
-        if not _is_worth_processes(plan):
+        """The processes that the first plan with enough runs has started; before it, a thread."""
+        if self._executor is None and not _is_worth_processes(plan):
             return super().analysis_executor(plan)
         if self._executor is None:
             self._executor = KeptExecutor(partial(_analysis_processes, plan))

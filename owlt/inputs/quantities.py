@@ -97,7 +97,7 @@ def parse_queue(text: object) -> dict[str, int | float]:
     return {name: int(value)}
 
 
-@lru_cache
+@lru_cache(maxsize=4096)
 def format_delay(delay_ns: int) -> str:
     """Return the delay in the largest of s, ms, us, ns that keeps the number at 1 or above; nothing is
     rounded.
@@ -106,7 +106,7 @@ def format_delay(delay_ns: int) -> str:
     return _format(Decimal(delay_ns), units, zero="0 s")
 
 
-@lru_cache
+@lru_cache(maxsize=4096)
 def format_rate(rate_bps: float) -> str:
     """Return the rate in the largest unit that keeps the number at 1 or above; nothing is rounded."""
     units = dict(sorted(_RATE_UNITS_BPS.items(), key=lambda item: item[1], reverse=True))

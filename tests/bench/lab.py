@@ -19,8 +19,9 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from tests.commands import owlt_program
 from tests.lab.rack import RACK, leftovers, rack
-from tests.system.sweeps import owlt, sweep_file
+from tests.system.sweeps import sweep_file
 
 IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "tcp"]
 REPETITIONS = 5
@@ -40,7 +41,7 @@ def main() -> int:
             changes = {"implementations": IMPLEMENTATIONS, "repetitions": REPETITIONS, "file_size": "1 MB"}
             channel = {"rate": "unlimited", "delay": "0 s", "certify": False}
             sweep = sweep_file(Path(name), **changes, **channel)
-            done = owlt("run", sweep, "--rig", made.inventory, "--results", results, "--no-report")
+            done = owlt_program("run", sweep, "--rig", made.inventory, "--results", results, "--no-report")
         if done.returncode != 0:
             sys.exit(f"bench: the sweep ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
         if "it is repeated" in done.stderr:

@@ -37,7 +37,7 @@ def with_defect(defect: str, folder: Path, name: str = "cfdp", parameters: Mappi
 
 def owlt(folder: Path, *words: str) -> tuple[int, Any]:
     """The exit status of a command and what it printed as JSON."""
-    done = commands.owlt(*words, "--json", cwd=folder, timeout_s=600, prepared=True)
+    done = commands.owlt(*words, "--json", cwd=folder, timeout_s=1200, prepared=True)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,9 @@ import numpy as np
 
 from owlt.captures.frames.columns import read_columns
 from tests import commands
+from tests.commands import PROJECT
 
-PROJECT = Path(__file__).parents[2]
 IMPLEMENTATIONS = Path(__file__).parent / "implementations"
-OWLT = [sys.executable, "-c", "from owlt.orchestrator.commands.cli import main; main()"]
-"""The command, also for a script in a guest: the installed program `owlt` names the interpreter by its place on the
-machine, which can be hidden there."""
 
 
 def copy_project(directory: Path) -> None:
@@ -32,7 +28,8 @@ def copy_project(directory: Path) -> None:
 
 
 owlt = partial(commands.owlt, prepared=True)
-"""The command, run to its end."""
+"""The command of tests that perform runs in guests."""
+
 RECORDED = (0, 3)
 """Exit statuses of `owlt run` if every run is recorded; 3: some did not complete, which is for a test to look at."""
 
@@ -56,7 +53,7 @@ def sweep_file(directory: Path, **changes: object) -> Path:
 def perform(directory: Path, results: Path, **changes: object) -> subprocess.CompletedProcess[str]:
     """Write a sweep and run it, without a report."""
     words = ("run", sweep_file(directory, **changes), "--results", results, "--no-report")
-    return commands.owlt(*words, prepared="rig" not in changes)
+    return commands.owlt(*words, prepared=changes.keys().isdisjoint({"rig", "clock"}))
 
 
 def records(results: Path) -> dict[str, dict[str, Any]]:

@@ -16,7 +16,8 @@ import pytest
 
 from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.results.capsule import Manifest, write_capsule
-from tests.system.sweeps import OWLT, copy_project, owlt, perform
+from tests.commands import OWLT
+from tests.system.sweeps import copy_project, owlt, perform
 
 NOBODY = 65534
 USUAL_OPEN_FILES = 1024

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.kernel.kernel import Kernel
-from tests.system.sweeps import OWLT, PROJECT, records, sweep_file
+from tests.commands import OWLT
+from tests.system.sweeps import PROJECT, records, sweep_file
 
 NOT_COPIED = {".git", ".venv", "results"}
 """Of the directories at the top of the project."""

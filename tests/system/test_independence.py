@@ -14,8 +14,9 @@ from ruamel.yaml import YAML
 from owlt.orchestrator.commands.replay import SAME_IN_ITS_CLONE
 from owlt.orchestrator.profiles.catalogue import PROFILES
 from owlt.orchestrator.profiles.third_party import find_installables, is_installed
+from tests.commands import OWLT, owlt_program
 from tests.conftest import require
-from tests.system.sweeps import OWLT, capture_differences, copy_project, owlt, perform, sweep_file
+from tests.system.sweeps import capture_differences, copy_project, owlt, perform, sweep_file
 
 THIRD_PARTY = ["licklider", "normcast", "socat", "uftp"]
 IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "bp-acs", "tcp", "quic-aioquic", *THIRD_PARTY]
@@ -130,7 +131,7 @@ def test_what_the_guest_did_before_the_launch_makes_no_difference(tmp_path: Path
 def test_a_recorded_run_is_replayed_frame_by_frame(tmp_path: Path, together: Path) -> None:
     run = next(together.glob("runs/ltp_*per0.02_r2"))
 
-    done = owlt("replay", run, "--json")
+    done = owlt_program("replay", run, "--json")
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["captures"] == {"sender.pcap": "", "receiver.pcap": ""}

@@ -99,6 +99,6 @@ def checks(performed: Performed) -> list[dict[str, Any]]:
 
 def datagrams(capture: Path) -> int:
     """The sender's datagrams in a capture, as tshark counts them."""
-    of_sender = "udp && !icmp && ip.src == 10.77.0.1"  # an ICMP error quotes one
+    of_sender = "udp && !icmp && ip.src == 10.77.0.1"  # an ICMP error quotes the headers of a datagram
     command = ["tshark", "-r", str(capture), "-Y", of_sender, "-T", "fields", "-e", "frame.number"]
     return len(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())

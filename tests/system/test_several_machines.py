@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.kernel.kernel import Kernel
+from tests.commands import OWLT
 from tests.conftest import require
-from tests.system.sweeps import OWLT, PROJECT, copy_project, owlt, records, sweep_file
+from tests.system.sweeps import PROJECT, copy_project, owlt, records, sweep_file
 from tests.system.test_independence import captures_of
 
 NOBODY = 65534

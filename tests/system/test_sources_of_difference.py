@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import owlt_program
 from tests.conftest import require, require_command
 from tests.system.conftest import compiled, in_guest
-from tests.system.sweeps import PROJECT, owlt, sweep_file
+from tests.system.sweeps import PROJECT, sweep_file
 from tests.system.test_independence import captures_of
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -122,7 +123,7 @@ def run_twice(profile: Path, directory: Path) -> list[Path]:
         allowed = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {cpu})
         try:
-            done = owlt("run", sweep, "--results", results, "--no-report")
+            done = owlt_program("run", sweep, "--results", results, "--no-report")
         finally:
             os.sched_setaffinity(0, allowed)
         assert done.returncode == 0, done.stdout + done.stderr

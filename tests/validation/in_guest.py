@@ -9,15 +9,15 @@ import os
 import sys
 from pathlib import Path
 
+from tests.commands import owlt_program
 from tests.lab.rack import rack
-from tests.system.sweeps import owlt
 
 place = Path("/run/rack")
 place.mkdir()
 with rack(place) as made:
     limit_s, *arguments = sys.argv[1:]
     rig = ["--rig", made.inventory, "--results", os.environ["OUT_DIR"], "--no-report"]
-    done = owlt("run", *arguments, *rig, timeout_s=float(limit_s))
+    done = owlt_program("run", *arguments, *rig, timeout_s=float(limit_s))
 print(done.stdout)
 print(done.stderr, file=sys.stderr)
 sys.exit(done.returncode)

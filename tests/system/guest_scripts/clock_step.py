@@ -9,7 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-from tests.system.sweeps import OWLT, PROJECT, sweep_file
+from tests.commands import OWLT
+from tests.system.sweeps import PROJECT, sweep_file
 
 STEPS_S = (3600, -7200)
 DEADLINE_S = 200

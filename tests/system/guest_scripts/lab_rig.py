@@ -13,17 +13,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tests.commands import owlt_program
 from tests.lab.rack import RACK, rack
-from tests.system.sweeps import OWLT, sweep_file
+from tests.system.sweeps import sweep_file
 
 LOSSY = {"name": "lossy", "both": {"delay": "25 ms"}, "forward": {"packet_error_rate": 0.02, "error_effect": "drop"}}
 TC = ["ip", "netns", "exec", RACK.namespace("emulator"), "tc", "-s", "-j", "qdisc", "show"]
-
-
-def owlt(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command, which does not wait for a quiet machine."""
-    env = os.environ | {"OWLT_PATIENCE_S": "0"}
-    return subprocess.run([*OWLT, *map(str, arguments)], env=env, capture_output=True, text=True, check=False)
 
 
 def watch_tc(over: threading.Event, largest: dict[str, dict[str, Any]]) -> None:
@@ -50,7 +45,7 @@ with rack(place) as made:
     lossy = out / "lossy.yaml"
     lossy.write_text(json.dumps(LOSSY))
     options = ["--no-read-back", "--results", out / "verified", "--json"]
-    verified = owlt("rig", "verify", made.inventory, *options)
+    verified = owlt_program("rig", "verify", made.inventory, *options)
     unspecified = {"rate": None, "delay": None, "packet_error_rate": None}
     changes = {"implementations": ["cfdp"], "channel": [str(lossy)], "file_size": "1 MB"} | unspecified
     sweep = sweep_file(out, **changes, keep_captures="full", certify=False)
@@ -58,7 +53,7 @@ with rack(place) as made:
     over = threading.Event()
     watching = threading.Thread(target=watch_tc, args=(over, largest))
     watching.start()
-    done = owlt("run", sweep, "--rig", made.inventory, "--results", out / "results", "--no-report")
+    done = owlt_program("run", sweep, "--rig", made.inventory, "--results", out / "results", "--no-report")
     over.set()
     watching.join()
 print(json.dumps({"verified": json.loads(verified.stdout or "[]"), "tc": list(largest.values())}))

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from tests.system.sweeps import OWLT
+from tests.commands import OWLT
 
 PORT = 5222
 

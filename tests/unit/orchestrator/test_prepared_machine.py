@@ -49,8 +49,13 @@ def test_few_runs_on_the_exact_clock_are_analysed_by_a_thread() -> None:
 
 @pytest.mark.parametrize(
     ("clock", "changes"),
-    [("exact", {"repetitions": 20}), ("exact", {"file_size": "100 MB"}), ("skip", {})],
-    ids=["many runs", "long files", "another clock"],
+    [
+        ("exact", {"repetitions": 20}),
+        ("exact", {"file_size": "100 MB"}),
+        ("exact", {"implementations": ["tcp"]}),
+        ("skip", {}),
+    ],
+    ids=["many runs", "long files", "tshark", "another clock"],
 )
 def test_what_takes_longer_is_analysed_by_the_same_processes(clock: str, changes: dict[str, object]) -> None:
     plan = small_plan(clock, **changes)
@@ -59,3 +64,10 @@ def test_what_takes_longer_is_analysed_by_the_same_processes(clock: str, changes
 
         assert isinstance(executor, KeptExecutor)
         assert machine.analysis_executor(plan) is executor
+
+
+def test_processes_that_run_analyse_few_runs_too() -> None:
+    with PreparedMachine() as machine:
+        executor = machine.analysis_executor(small_plan("exact", repetitions=20))
+
+        assert machine.analysis_executor(small_plan("exact")) is executor
