@@ -19,9 +19,9 @@ from typing import Any
 
 from owlt.orchestrator.kernel.kernel import find_kernel
 from tests.bench.channel import IN_GUEST
+from tests.commands import owlt_program
 from tests.kills import DONE, KilledSweep, kinds_of_virtual_rig
 from tests.system.conftest import Guest
-from tests.system.sweeps import owlt
 
 KILLS = 100
 VIRTUAL_SHARE = 0.8
@@ -72,7 +72,7 @@ def kill_virtual(directory: Path, kills: int) -> list[str]:
     undisturbed, results, temporary = (directory / name for name in ("undisturbed", "killed", "temporary"))
     temporary.mkdir()
     began_s = time.monotonic()
-    done = owlt("run", sweep, "--results", undisturbed, "--no-report", timeout_s=GUEST_LIMIT_S)
+    done = owlt_program("run", sweep, "--results", undisturbed, "--no-report", timeout_s=GUEST_LIMIT_S)
     if done.returncode not in DONE:
         return [f"the undisturbed sweep failed: {done.stderr}"]
     undisturbed_s = time.monotonic() - began_s
