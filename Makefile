@@ -54,8 +54,8 @@ unit: .venv/.made  ## unit tests: no root, no slow programs, about three minutes
 	@$(BIN)/python -m owlt.emulator.kernel.bpf.compile
 	$(BIN)/python -m pytest tests/unit -n 2 --dist loadfile
 
-programs: .venv/.made  ## tests with real programs, no root: tshark reads captures, endpoints transfer over loopback; four at a time, since many of them wait
-	$(BIN)/python -m pytest tests/programs -n 4 --dist loadfile
+programs: .venv/.made  ## tests with real programs, no root: tshark reads captures, endpoints transfer over loopback; three at a time, since many of them wait
+	$(BIN)/python -m pytest tests/programs -n 3 --dist loadfile
 
 system: tested-programs  ## tests in guests: real netem, real sshd, real implementations; four at a time, since many of them wait
 	$(BIN)/python -m pytest tests/system -n 4 --dist loadfile --no-loadscope-reorder

@@ -160,7 +160,7 @@ def test_damage_that_nobody_noticed_is_found_in_the_checksum(transfer: Transfer)
 
 @pytest.mark.parametrize("silent", [("ACK(Finished)",), ("ACK(Finished)", "Finished")])
 def test_a_receiver_without_any_ack_of_finished_ends_with_its_file(transfer: Transfer, silent: tuple[str, ...]) -> None:
-    ending = transfer(lambda kind, _, pdu: [] if kind in silent else [pdu], "--idle-limit-s", 1)
+    ending = transfer(lambda kind, _, pdu: [] if kind in silent else [pdu], "--idle-limit-s", 4)
 
     assert ending.receiver_status == 0
     assert ending.same
