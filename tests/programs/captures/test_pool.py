@@ -71,10 +71,13 @@ def test_ctrl_c_does_not_reach_them_from_their_beginning_on(tmp_path: Path) -> N
 
 
 WITHOUT_GUARD = """\
+import sys
 from owlt.captures.pool import processes
+main = sys.modules["__main__"]
 print("started")
 with processes(1) as pool:
     print(pool.submit(abs, -1).result())
+print(sys.modules["__main__"] is main)
 """
 
 
@@ -84,4 +87,4 @@ def test_they_do_not_start_the_script_again_that_uses_them(tmp_path: Path) -> No
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=env, check=False)
 
-    assert (done.stdout, done.stderr) == ("started\n1\n", "")
+    assert (done.stdout, done.stderr) == ("started\n1\nTrue\n", "")
