@@ -170,9 +170,8 @@ def plan_sweep(
     keyed = _keyed_channels(sweep, points, profiles)
     for point in points:
         _require_mtu(point, keyed[_conditions(point)][1])
-    common = {
-        _conditions(point): _of_channel(sweep, point.channel_name, *keyed[_conditions(point)]) for point in points
-    }
+    names = {_conditions(point): point.channel_name for point in points}
+    common = {conditions: _of_channel(sweep, name, *keyed[conditions]) for conditions, name in names.items()}
     runs = []
     sharing = _deterministic(sweep, implementations)
     places = run_order(points, sweep.most_repetitions, sweep.seed, sharing)
@@ -264,11 +263,14 @@ def with_repetitions(plan: Plan, repetitions: int) -> Plan:
     if sweep.baseline and (baseline := baseline_of(sweep, list(examples))):
         places = list(with_baseline(places, baseline, sweep.baseline["every"]))
     channels = {run.channel_key: plan.channels[run.channel_key] for run in plan.runs}
-    common = {
-        point: _of_channel(sweep, point.channel_name, run.channel_key, _with_faults(channels[run.channel_key], run))
+    keyed = {
+        _conditions(point): (point.channel_name, run.channel_key, _with_faults(channels[run.channel_key], run))
         for point, run in examples.items()
     }
-    runs = [_run(sweep, order, place, common[place.permutation]) for order, place in enumerate(places, start=1)]
+    common = {conditions: _of_channel(sweep, *of_run) for conditions, of_run in keyed.items()}
+    runs = [
+        _run(sweep, order, place, common[_conditions(place.permutation)]) for order, place in enumerate(places, start=1)
+    ]
     batches = _batches(sweep, runs, sharing)
     certifications = _certifications(sweep, channels, first_index=len(batches)) if sweep.certify else []
     return plan.model_copy(update={"sweep": sweep, "batches": batches, "certifications": certifications, "history": []})

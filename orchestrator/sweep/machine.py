@@ -126,9 +126,9 @@ class PreparedMachine(ThisMachine):
 
     def analysis_executor(self, plan: Plan) -> Executor:
         """The processes that the first plan with enough runs has started; before it, a thread."""
-        if self._executor is None and not _is_worth_processes(plan):
-            return super().analysis_executor(plan)
         if self._executor is None:
+            if not _is_worth_processes(plan):
+                return super().analysis_executor(plan)
             self._executor = KeptExecutor(partial(_analysis_processes, plan))
             self._end.callback(self._executor.end)
         return self._executor
