@@ -60,17 +60,14 @@ class _Process(SpawnProcess):
 
     def start(self) -> None:
         resource_tracker.ensure_running()  # as it starts, it unblocks SIGINT here
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
-        try:
-            with _WITHOUT_MAIN:
-                main = sys.modules["__main__"]
-                sys.modules["__main__"] = ModuleType("__main__")
-                try:
-                    super().start()
-                finally:
-                    sys.modules["__main__"] = main
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        with _WITHOUT_MAIN:
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+            main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+            try:
+                super().start()
+            finally:
+                sys.modules["__main__"] = main
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 class _Context(SpawnContext):

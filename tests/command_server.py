@@ -1,4 +1,5 @@
-"""The process that the commands of `tests.commands` are forks of: DESCRIPTOR [--prepared]."""
+"""The process that the commands of `tests.commands` are forks of: DESCRIPTOR [DIRECTORY], one for the guest to
+keep prepared."""
 
 from __future__ import annotations
 
@@ -7,14 +8,11 @@ import importlib
 import json
 import os
 import pkgutil
-import shutil
 import signal
 import socket
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import typer.main
@@ -24,7 +22,7 @@ from owlt.orchestrator.commands import cli
 from owlt.orchestrator.kernel.kernel import find_kernel
 from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB
 from owlt.orchestrator.rigs import guest
-from owlt.orchestrator.rigs.provenance import _of_every_run, own_files, provenance_of
+from owlt.orchestrator.rigs.provenance import provenance_of
 from owlt.orchestrator.rigs.template import COPYING_S, Template
 from owlt.orchestrator.run import launching
 from owlt.reports import answer, comparison, page
@@ -70,16 +68,13 @@ def begin_ahead() -> None:
     """Do what commands do when they begin to work: import modules, and read the files that the provenance names."""
     make_commands_once()
     typer.main.get_command(cli.app)
-    for name in [name for package in (commands, sweep, answer, comparison, page) for name in _modules(package)]:
-        if name != "owlt.orchestrator.sweep.cluster":  # a thread of Dask starts with it
-            importlib.import_module(name)
+    for package in (commands, sweep, answer, comparison, page):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            if module.name != "owlt.orchestrator.sweep.cluster":  # a thread of Dask starts with it
+                importlib.import_module(module.name)
     provenance_of(None, {})
     gc.freeze()
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "a fork would have only one of the threads"
-
-
-def _modules(package: ModuleType) -> Iterator[str]:
-    return (each.name for each in pkgutil.iter_modules(package.__path__, f"{package.__name__}."))
 
 
 def serve(requests: socket.socket) -> dict[str, Any] | None:
@@ -106,12 +101,8 @@ def become(request: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.sched_setaffinity(0, request["cpus"])
     os.chdir(request["cwd"])
-    if request["env"].get("XDG_CACHE_HOME") != os.environ.get("XDG_CACHE_HOME"):
-        own_files.cache_clear()  # it has files of the user's cache
-        _of_every_run.cache_clear()
     os.environ.clear()
     os.environ.update(request["env"])
-    tempfile.tempdir = None
     sys.argv = request["command"]
 
 
@@ -119,15 +110,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it reaches the command, too
     os.sched_setaffinity(0, range(os.cpu_count() or 1))  # a test may have a single core
     begin_ahead()
-    directory = Path(tempfile.mkdtemp(prefix="owlt-test-commands-"))
-    request = None
-    try:
-        if "--prepared" in sys.argv:
-            keep_guest_prepared(directory)
-        request = serve(socket.socket(fileno=int(sys.argv[1])))
-    finally:
-        if request is None:
-            shutil.rmtree(directory)
+    for directory in sys.argv[2:]:
+        keep_guest_prepared(Path(directory))
+    request = serve(socket.socket(fileno=int(sys.argv[1])))
     if request is not None:
         become(request)
         cli.main()

@@ -27,28 +27,26 @@ LONGEST_MESSAGE = 1_000_000
 """Bytes."""
 
 
-def owlt_program(*arguments: object, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
-    """The command as a user starts it: nothing in it is from earlier commands. Raises subprocess.TimeoutExpired."""
+def owlt_program(
+    *arguments: object, env: Mapping[str, str] | None = None, timeout_s: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """The command as a user starts it, with these variables added to the environment: nothing in it is from earlier
+    commands. Raises subprocess.TimeoutExpired."""
     command = [*OWLT, *map(str, arguments)]
-    env = WITHOUT_PATIENCE | os.environ
+    env = WITHOUT_PATIENCE | os.environ | dict(env or {})
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=PROJECT, env=env)
 
 
 def owlt(
-    *arguments: object,
-    cwd: Path = PROJECT,
-    env: Mapping[str, str] | None = None,
-    timeout_s: float = 300,
-    prepared: bool = False,
+    *arguments: object, cwd: Path = PROJECT, timeout_s: float = 300, prepared: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """The command, run to its end, with these variables added to the environment; `prepared` if it performs runs in
-    guests, which are then copies of one that all such commands use. Raises subprocess.TimeoutExpired.
-    """
+    """The command, run to its end; `prepared` if it performs runs in guests, which are then copies of one that all such
+    commands use. Raises subprocess.TimeoutExpired."""
     command = ["owlt", *map(str, arguments)]
     request = {
         "command": command,
         "cwd": str(cwd),
-        "env": WITHOUT_PATIENCE | os.environ | dict(env or {}),
+        "env": WITHOUT_PATIENCE | os.environ,
         "cpus": sorted(os.sched_getaffinity(0)),
     }
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
@@ -61,10 +59,12 @@ def owlt(
 class _Server:
     """The process that commands are forks of."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, prepared: bool) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="owlt-test-commands-", ignore_cleanup_errors=True)
         self._ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         with theirs:
-            program = [sys.executable, "-m", "tests.command_server", str(theirs.fileno()), *options]
+            program = [sys.executable, "-m", "tests.command_server", str(theirs.fileno())]
+            program += [self._directory.name] if prepared else []
             env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # so that it has one thread when it forks
             self._process = subprocess.Popen(
                 program, cwd=PROJECT, env=env, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
@@ -84,6 +84,7 @@ class _Server:
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
             _server.cache_clear()
+            self.end()
             if isinstance(problem, TimeoutError):
                 raise subprocess.TimeoutExpired(request["command"], timeout_s) from None
             raise
@@ -97,8 +98,7 @@ class _Server:
     def end(self) -> None:
         self._ours.close()
         self._process.wait()
+        self._directory.cleanup()
 
 
-@cache
-def _server(prepared: bool) -> _Server:
-    return _Server(*(["--prepared"] if prepared else []))
+_server = cache(_Server)

@@ -23,6 +23,7 @@ from owlt.orchestrator.rigs.network import leftovers
 from owlt.orchestrator.run.analysis import is_to_analyse
 from owlt.results.record import Outcome, RunRecord, read_record
 from owlt.results.recorded_runs import recorded_directories
+from tests.commands import WITHOUT_PATIENCE
 
 PR_SET_CHILD_SUBREAPER = 36
 PROJECT = Path(__file__).parents[1]
@@ -130,7 +131,7 @@ class KilledSweep:
         self.starts += 1
         command = [sys.executable, str(Path(sys.executable).parent / "owlt"), "run", str(self.sweep)]
         command += ["--results", str(self.results), "--no-report"]
-        env = os.environ | {"TMPDIR": str(self.temporary), "OWLT_PATIENCE_S": "0"}
+        env = os.environ | WITHOUT_PATIENCE | {"TMPDIR": str(self.temporary)}
         with (self.temporary.parent / "output.txt").open("a") as output:
             sweep = subprocess.Popen(command, stdout=output, stderr=output, cwd=PROJECT, env=env)
         while sweep.poll() is None and todo:

@@ -263,11 +263,12 @@ def with_repetitions(plan: Plan, repetitions: int) -> Plan:
     if sweep.baseline and (baseline := baseline_of(sweep, list(examples))):
         places = list(with_baseline(places, baseline, sweep.baseline["every"]))
     channels = {run.channel_key: plan.channels[run.channel_key] for run in plan.runs}
-    keyed = {
-        _conditions(point): (point.channel_name, run.channel_key, _with_faults(channels[run.channel_key], run))
-        for point, run in examples.items()
+    common = {
+        conditions: _of_channel(
+            sweep, run.permutation.channel_name, run.channel_key, _with_faults(channels[run.channel_key], run)
+        )
+        for conditions, run in {_conditions(point): run for point, run in examples.items()}.items()
     }
-    common = {conditions: _of_channel(sweep, *of_run) for conditions, of_run in keyed.items()}
     runs = [
         _run(sweep, order, place, common[_conditions(place.permutation)]) for order, place in enumerate(places, start=1)
     ]

@@ -85,12 +85,13 @@ class ThisMachine:
 
 def _is_worth_processes(plan: Plan) -> bool:
     """Whether processes save time. On other clocks than the exact one, a thread would add to the load on the rig."""
+    if plan.sweep.clock != "exact":
+        return True
     sessions = {name: each.session for name, each in plan.implementations.items()}
-    with_tshark = {name for name, session in sessions.items() if session.tcp_ports or session.sctp_ports}
+    of_any_run_s = {name: ANALYSIS_S + TSHARK_S * bool(s.tcp_ports or s.sctp_ports) for name, s in sessions.items()}
     points = [run.permutation for run in plan.runs]
-    tshark_s = TSHARK_S * sum(point.implementation in with_tshark for point in points)
-    analysis_s = tshark_s + sum(ANALYSIS_S + ANALYSIS_S_PER_BYTE * point.most_bytes for point in points)
-    return plan.sweep.clock != "exact" or analysis_s > WORTH_PROCESSES_S
+    each_s = (of_any_run_s[point.implementation] + ANALYSIS_S_PER_BYTE * point.most_bytes for point in points)
+    return sum(each_s) > WORTH_PROCESSES_S
 
 
 def _analysis_processes(plan: Plan) -> Executor:

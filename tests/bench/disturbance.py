@@ -21,6 +21,7 @@ from owlt.captures.accounting.summary import load_summary
 from owlt.orchestrator.rigs.processor_time import QUIET_SHARE, stalled_in_all_s
 from owlt.results.recorded_runs import recorded_runs
 from owlt.results.repeat_rules import is_disturbed
+from tests.commands import WITHOUT_PATIENCE
 from tests.load import load
 
 IMPLEMENTATIONS = ["cfdp", "ltp", "norm", "saratoga", "tcp"]
@@ -60,7 +61,7 @@ def perform(directory: Path, clock: str) -> Path:
     file, results = directory / "sweep.yaml", directory / "results"
     file.write_text(json.dumps(sweep))
     command = [str(Path(sys.executable).parent / "owlt"), "run", str(file), "--results", str(results), "--no-report"]
-    env = os.environ | {"OWLT_PATIENCE_S": "0"}
+    env = os.environ | WITHOUT_PATIENCE
     subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL, timeout=LONGEST_S)
     return results
 

@@ -37,8 +37,8 @@ SWEEP = {
 }
 CELLS = 2
 """So few that the repetitions of each share their start."""
-ANALYSED_BY_PROCESSES = ["cfdp", "tcp"]
-"""On the clock exact: with TCP, which tshark counts, few runs are not analysed by a thread."""
+VIRTUAL = {"implementations": ["cfdp", "tcp"]}
+"""With TCP, which tshark counts, few runs are not analysed by a thread but by processes, which can be killed."""
 LOCAL = {"rig": "local", "clock": "real", "runs_per_guest": 2, "certify": False}
 GUEST_LIMIT_S = 1800
 CAPTURES = ("sender.pcap", "receiver.pcap")
@@ -70,7 +70,7 @@ def sweep_file(directory: Path, runs: int, **changes: object) -> Path:
 def kill_virtual(directory: Path, kills: int) -> list[str]:
     """Kill processes of a sweep in guests, and compare it with an undisturbed one. Returns what is wrong."""
     runs = 2 * kills
-    sweep = sweep_file(directory, runs, implementations=ANALYSED_BY_PROCESSES)
+    sweep = sweep_file(directory, runs, **VIRTUAL)
     undisturbed, results, temporary = (directory / name for name in ("undisturbed", "killed", "temporary"))
     temporary.mkdir()
     began_s = time.monotonic()

@@ -39,7 +39,7 @@ from owlt.orchestrator.rigs.lab.session import (
     renew_session,
     session_seconds_left,
 )
-from tests.commands import owlt
+from tests.commands import WITHOUT_PATIENCE, owlt
 from tests.conftest import require, require_command
 from tests.lab.rack import ADDRESSES, SERVICE_PORT, Rack, children, rack, tree_changes, tree_state, wait_until
 from tests.system.sweeps import PROJECT, records, sweep_file
@@ -84,7 +84,7 @@ def sweep_under_way(
         str(inventory or the_rack.inventory),
     ]
     command += ["--results", str(directory / "results"), "--no-report"]
-    env = {"OWLT_PATIENCE_S": "0"} | os.environ  # beside other work
+    env = WITHOUT_PATIENCE | os.environ
     with subprocess.Popen(
         command, cwd=PROJECT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env
     ) as process:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.chromium import CHROMIUM, MISSING, browser
+from tests.commands import WITHOUT_PATIENCE
 from tests.conftest import require
 from tests.system.sweeps import differences, perform, records
 
@@ -23,7 +24,7 @@ PATIENCE_S = 300.0
 def dashboard(results: Path) -> Iterator[tuple[str, str]]:
     """A dashboard of a results directory: its address, and the one that has the token."""
     command = [str(OWLT), "dashboard", str(results), "--port", "0"]
-    environment = {"OWLT_PATIENCE_S": "0"} | os.environ
+    environment = WITHOUT_PATIENCE | os.environ
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as program:
         assert program.stdout is not None
         addresses = [re.search(r"http://\S+", program.stdout.readline()) for _ in range(2)]

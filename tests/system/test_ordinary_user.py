@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.kernel.kernel import Kernel
-from tests.commands import owlt
+from tests.commands import owlt_program
 from tests.system.sweeps import PROJECT, differences, sweep_file
 
 NOBODY = 65534
@@ -55,9 +55,8 @@ def test_an_ordinary_user_gets_the_same_records_and_packets(tmp_path: Path, home
     )
 
     assert done.returncode == 0, done.stderr
-    by_root = owlt(
-        "run", home / "sweep.yaml", "--results", tmp_path / "results", "--no-report", env={"XDG_CACHE_HOME": str(home)}
-    )
+    words = ("run", home / "sweep.yaml", "--results", tmp_path / "results", "--no-report")
+    by_root = owlt_program(*words, env={"XDG_CACHE_HOME": str(home)})
     assert by_root.returncode == 0, by_root.stderr
     note = "implementations run as root"
     assert (note in by_root.stderr, note in done.stderr) == (True, False)

@@ -6,10 +6,10 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from owlt.results.lock import locked
+from tests.commands import owlt_program
 from tests.unit.orchestrator.small_sweep import small_plan
 
 
@@ -20,8 +20,7 @@ def sweep_file(directory: Path, **changes: object) -> Path:
 
 
 def owlt(*arguments: object, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from owlt.orchestrator.commands.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False)
+    return owlt_program(*arguments, env={"PATH": path})
 
 
 def test_a_second_run_on_a_directory_in_use_is_refused_and_changes_nothing(tmp_path: Path) -> None:

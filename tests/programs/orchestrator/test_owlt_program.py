@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "scipy", "matplotlib", "paramiko", "scapy", "pydantic", "rich", "duckdb", "ruamel", "pyroute2")
+from tests.commands import OWLT
 
-OWLT = [sys.executable, "-c", "from owlt.orchestrator.commands.cli import main; main()"]
+HEAVY = ("numpy", "scipy", "matplotlib", "paramiko", "scapy", "pydantic", "rich", "duckdb", "ruamel", "pyroute2")
 
 
 def test_help_imports_no_heavy_module() -> None:

@@ -1296,8 +1296,12 @@ def test_the_waits_of_a_run_on_the_exact_clock_are_beside_its_record(stage: Stag
 
 
 def test_the_waits_of_a_run_that_failed_are_beside_its_record(stage: Stage) -> None:
+    def end(process: Process) -> int:
+        process.print("ready")
+        return 3
+
     recording(stage)
-    stage.sweep, stage.receiver = EXACT, lambda process: 3
+    stage.sweep, stage.sender, stage.receiver = EXACT, end, end
 
     done = stage.perform()
 
