@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, repeat
 
-from owlt.emulator.kernel import program_settings
-from owlt.emulator.kernel.program_settings import ErrorProcess
+from owlt.emulator.kernel import bpf_stages
+from owlt.emulator.kernel.bpf_stages import ErrorProcess
 
 U64 = 2**64
 NEVER = U64
@@ -14,7 +14,7 @@ NEVER = U64
 
 def exponential(x: int) -> int:
     """-ln(U) * 2^58 for the U that 64 drawn bits stand for."""
-    mantissas, powers = program_settings.logarithms_of_mantissas(), sorted(program_settings.logarithms_of_powers())
+    mantissas, powers = bpf_stages.logarithms_of_mantissas(), sorted(bpf_stages.logarithms_of_powers())
     power = (x & -x).bit_length() - 1
     mantissa = x & (x - 1)
     row, fraction = mantissa >> 52, (mantissa >> 20) % 2**32
@@ -24,7 +24,7 @@ def exponential(x: int) -> int:
 
 def gap(x: int, rate: float) -> int:
     """The units between two errors at a rate, for 64 drawn bits."""
-    factor = program_settings.factor_of(rate)
+    factor = bpf_stages.factor_of(rate)
     return exponential(x) * factor.multiplier >> 64 >> factor.shift
 
 

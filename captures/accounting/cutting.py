@@ -15,8 +15,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, is_of, keep, load
-from owlt.captures.accounting.stored_fates import PAIRS, StoredPairs, load_or_match
+from owlt.captures.accounting.derived_files import (
+    CAPTURES,
+    PAIRS,
+    DerivedFile,
+    StoredPairs,
+    is_of,
+    keep,
+    load,
+    load_or_match,
+)
 from owlt.captures.accounting.summary import CaptureSummary, load_summary, read_both
 from owlt.captures.files.blocks import LONGEST_FRAME_BYTES
 from owlt.captures.files.pcap import read_snaplen

@@ -3,18 +3,19 @@
 Frames may have other headers than Ethernet and IPv4: VLAN tags, IPv6, Linux cooked, raw IP. They are read one at a
 time, and of each header only the fixed part, so that no frame takes long. decoding.py reads many plain frames at once.
 The checksum is the Internet checksum (RFC 1071) of IPv4 headers, UDP and TCP (RFC 791, RFC 768, RFC 9293), and the
-CRC32c of SCTP (RFC 9260, appendix A).
+CRC32c of SCTP (RFC 9260, appendix A). That of many plain frames is computed at once.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
 import fastcrc
 import numpy as np
+from numpy.typing import NDArray
 
 from owlt.captures.files.blocks import ETHERNET, ETHERNET_BYTES, LINUX_COOKED, LINUX_COOKED_2, RAW_IP, RAW_IPV6
 
@@ -272,3 +273,40 @@ def _folded(total: int) -> int:
     while total > _ONES:
         total = (total & _ONES) + (total >> 16)
     return total
+
+
+WITHOUT_OPTIONS = 0x45
+"""The first octet of an IPv4 header without options."""
+_IP_AT, _ADDRESSES_AT, _TRANSPORT_AT = 14, 26, 34
+_SWAPPED = 256
+"""A sum of 16-bit words, modulo 0xFFFF, is multiplied by this if each word has its octets swapped (RFC 1071)."""
+
+
+def header_is_right(heads: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Whether the checksum of the IPv4 header is right, of Ethernet frames by their first octets."""
+    right: NDArray[np.bool_] = _words(heads[:, _IP_AT:_TRANSPORT_AT]).sum(axis=1, dtype=np.int64) % _ONES == 0
+    return right
+
+
+def transport_is_right(
+    frames: Sequence[bytes], heads: NDArray[np.uint8], ends: NDArray[np.int64], rows: NDArray[np.int64], protocol: int
+) -> NDArray[np.bool_]:
+    """Whether the checksum of UDP or TCP is right in these rows of the frames; False in others. `heads` are their first
+    octets, and `ends` is where their IPv4 packets end."""
+    is_right = np.zeros(len(frames), np.bool_)
+    if not len(rows):
+        return is_right
+    segments = [frames[row][_TRANSPORT_AT:end] for row, end in zip(rows.tolist(), ends[rows].tolist(), strict=True)]
+    words = np.frombuffer(b"".join(octets + b"\0" * (len(octets) % 2) for octets in segments), "<u2")
+    word_counts = (ends[rows] - _TRANSPORT_AT + 1) // 2
+    sums = np.add.reduceat(words, np.cumsum(word_counts) - word_counts, dtype=np.int64)
+    sums += _words(heads[rows, _ADDRESSES_AT:_TRANSPORT_AT]).sum(axis=1, dtype=np.int64)
+    sums += (ends[rows] - _TRANSPORT_AT + protocol) * _SWAPPED
+    is_right[rows] = sums % _ONES == 0
+    return is_right
+
+
+def _words(octets: NDArray[np.uint8]) -> NDArray[np.uint16]:
+    """Rows of octets as rows of 16-bit words, each with its octets swapped."""
+    words: NDArray[np.uint16] = np.ascontiguousarray(octets).view("<u2")
+    return words

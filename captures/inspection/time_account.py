@@ -11,8 +11,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load, load_or_make
-from owlt.captures.accounting.stored_fates import load_or_match
+from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load, load_or_make, load_or_match
 from owlt.captures.accounting.summary import account_both, conclude, read_both
 from owlt.captures.frames.session import Host
 from owlt.captures.inspection.causes import What, causes

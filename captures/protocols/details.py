@@ -15,9 +15,8 @@ import numpy as np
 from owlt.captures.accounting.cutting import write_frames
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Session
-from owlt.captures.protocols.dissector import NOT_TSHARKS, Dissector, parse_dissector
 from owlt.captures.protocols.saratoga import NotSaratoga, read_packet
-from owlt.captures.protocols.tshark import NoDissection, default_settings
+from owlt.captures.protocols.tshark import NOT_TSHARKS, Dissector, NoDissection, default_settings, parse_dissector
 
 _DETAILS_S = 120
 """The time limit of the child process."""

@@ -17,12 +17,10 @@ from owlt.captures.files.blocks import ETHERNET
 from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns, Rows, by_time
 from owlt.captures.frames.decoding import HEADERS, SCTP_BYTES, TCP, TRANSPORTS, UDP, Kind, Transport
-from owlt.captures.frames.packets import IPV4_TYPE
+from owlt.captures.frames.packets import IPV4_TYPE, WITHOUT_OPTIONS, header_is_right, transport_is_right
 from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
 from owlt.captures.protocols.bundles import Bundles
 from owlt.captures.protocols.cfdp import Cfdp
-from owlt.captures.protocols.checksums import WITHOUT_OPTIONS, header_is_right, transport_is_right
-from owlt.captures.protocols.dissector import LEFT_ALONE, NOT_TSHARKS, Dissector
 from owlt.captures.protocols.ltp import Ltp
 from owlt.captures.protocols.norm import Norm
 from owlt.captures.protocols.others import Datagrams, Quic, Sctp, Udt, Uftp
@@ -30,7 +28,7 @@ from owlt.captures.protocols.reader import NO_FIELDS, Packet, Reader
 from owlt.captures.protocols.saratoga import Saratoga
 from owlt.captures.protocols.segments import Segment, plain_segments
 from owlt.captures.protocols.tcp import Tcp
-from owlt.captures.protocols.tshark import NoDissection, ip_packets, tshark_fields
+from owlt.captures.protocols.tshark import LEFT_ALONE, NOT_TSHARKS, Dissector, NoDissection, ip_packets, tshark_fields
 
 _HEADERS = np.dtype([("ip", HEADERS), ("ports", "S4"), ("udp_length", ">u2"), ("udp_checksum", ">u2")])
 """The headers of a UDP datagram in Ethernet and IPv4 (RFC 768)."""

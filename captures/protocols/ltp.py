@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from owlt.captures.protocols.bundle_blocks import NotABundle
-from owlt.captures.protocols.bundles import Custody, Placement
+from owlt.captures.protocols.bundles import Custody, NotABundle, Placement
 from owlt.captures.protocols.reader import (
     CUT,
     FileVerdict,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.session import HOSTS, Host, Session
 from owlt.captures.protocols.dissection import Dissected, dissect
-from owlt.captures.protocols.dissector import parse_dissector
 from owlt.captures.protocols.reader import Coverage, FileVerdict, PacketContent, Unreadable, several
+from owlt.captures.protocols.tshark import parse_dissector
 
 _MALFORMED, _DAMAGED = "malformed ", "damaged "
 _MOST_WRONG = 20

@@ -19,17 +19,15 @@ from xml.etree import ElementTree
 from pydantic import BaseModel, ConfigDict
 
 from owlt.captures.accounting.counts import DirectionCounters
-from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load_or_make
+from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load_or_make, load_or_match
 from owlt.captures.accounting.ledger import account
-from owlt.captures.accounting.stored_fates import load_or_match
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import HOSTS, Host, Session
 from owlt.captures.matches.delivery import INTACT, Crossing
-from owlt.captures.protocols.dissector import parse_dissector
 from owlt.captures.protocols.others import QUIC_LONG_HEADERS
 from owlt.captures.protocols.reader import Coverage
-from owlt.captures.protocols.tshark import tshark_pdml
+from owlt.captures.protocols.tshark import parse_dissector, tshark_pdml
 
 NAME = "quic-handshake.json"
 SECRETS_LINE = re.compile(rb"^(?:CLIENT|SERVER|EXPORTER)_[A-Z0-9_]+ [0-9a-f]{64} [0-9a-f]{64,128}\s*$", re.MULTILINE)

@@ -18,8 +18,7 @@ from owlt.captures.files.blocks import ETHERNET
 from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns, Rows
 from owlt.captures.frames.decoding import ACK, FIN, HEADERS, RST, SEGMENT, SYN, TCP, Kind
-from owlt.captures.frames.packets import IPV4_TYPE
-from owlt.captures.protocols.checksums import WITHOUT_OPTIONS, header_is_right, transport_is_right
+from owlt.captures.frames.packets import IPV4_TYPE, WITHOUT_OPTIONS, header_is_right, transport_is_right
 from owlt.captures.protocols.reader import Fields
 
 _HEADERS = np.dtype([("ip", HEADERS), ("tcp", SEGMENT)])

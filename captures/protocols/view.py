@@ -20,15 +20,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from owlt.captures.accounting.cutting import write_by_time
-from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load, load_or_make
-from owlt.captures.accounting.stored_fates import load_or_match
+from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load, load_or_make, load_or_match
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.decoding import FIN, RST, SYN, Kind
 from owlt.captures.frames.session import Host, Session, summary_filter
 from owlt.captures.matches.delivery import INTACT, Crossing, Delivery
 from owlt.captures.protocols.dissection import takes_tshark
-from owlt.captures.protocols.dissector import parse_dissector
 from owlt.captures.protocols.icmp import icmp_errors
 from owlt.captures.protocols.ladder import last_new_data, termination_lines
 from owlt.captures.protocols.messages import (
@@ -41,7 +39,7 @@ from owlt.captures.protocols.messages import (
     stated_failure,
 )
 from owlt.captures.protocols.reader import Coverage
-from owlt.captures.protocols.tshark import NoDissection, default_settings, find_tshark, tshark_version
+from owlt.captures.protocols.tshark import NoDissection, default_settings, find_tshark, parse_dissector, tshark_version
 from owlt.results.record import VIEW
 
 _TCP_LABELS = {

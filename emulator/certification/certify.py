@@ -39,8 +39,8 @@ from owlt.emulator.certification.sample_sizes import PACE, SKB_BYTES, Means, Sam
 from owlt.emulator.channel.link import LinkSpec, impairments
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.faults import PortRefused
+from owlt.emulator.kernel.bpf_stages import ETHERNET_HEADER_BYTES
 from owlt.emulator.kernel.ports import KernelState, survey
-from owlt.emulator.kernel.program_settings import ETHERNET_HEADER_BYTES
 from owlt.emulator.kernel.rtnetlink import open_rtnetlink
 from owlt.inputs.mistake import Mistake
 

@@ -23,7 +23,7 @@ from owlt.emulator.certification.judging import Judge, NotMeasured
 from owlt.emulator.certification.probe_statistics import Count
 from owlt.emulator.certification.probing import DESTINATION, SHORTEST_FRAME_BYTES, SOURCE, ProbeResult
 from owlt.emulator.channel.link import QueueLevel
-from owlt.emulator.kernel.program_settings import ETHERNET_HEADER_BYTES
+from owlt.emulator.kernel.bpf_stages import ETHERNET_HEADER_BYTES
 
 if TYPE_CHECKING:
     from owlt.emulator.certification.certify import Campaign

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from owlt.emulator.kernel.bpf_stages import ErrorStage
+from owlt.emulator.kernel.bpf_stages import ErrorProcess, ErrorStage
 from owlt.emulator.kernel.gate import GateStage
 from owlt.emulator.kernel.kernel_requests import (
     PROGRAM,
@@ -33,7 +33,6 @@ from owlt.emulator.kernel.link_to_stages import MOST_PACKETS, Stages
 from owlt.emulator.kernel.netem import Netem, differences
 from owlt.emulator.kernel.netem_messages import counters_of, netem_of
 from owlt.emulator.kernel.ports import EGRESS_FILTERS, HANDLE, INGRESS_FILTERS, OUR_FILTER, KernelState, Port
-from owlt.emulator.kernel.program_settings import ErrorProcess
 from owlt.emulator.kernel.rtnetlink import IPRoute
 
 Program: TypeAlias = GateStage | ErrorStage

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from owlt.emulator.channel.link import LONGEST_COUNTED_QUEUE, EcnMarking, LinkSpec, QueueLevel
-from owlt.emulator.kernel.bpf_stages import ProgramStage
+from owlt.emulator.kernel.bpf_stages import ETHERNET_HEADER_BYTES, ProgramStage
 from owlt.emulator.kernel.ports import INGRESS_FILTERS
-from owlt.emulator.kernel.program_settings import ETHERNET_HEADER_BYTES
 
 _NONE = 2**64 - 1
 

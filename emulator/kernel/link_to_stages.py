@@ -15,6 +15,7 @@ from typing import Any
 from owlt.emulator.channel.link import Coding, Jitter, LinkSpec, Pattern
 from owlt.emulator.channel.loss_models import FourState, GilbertElliott, Loss
 from owlt.emulator.kernel import netem
+from owlt.emulator.kernel.bpf_stages import ErrorProcess
 from owlt.emulator.kernel.gate import Admission, fields_of_gate, gate_of, holds_the_queue
 from owlt.emulator.kernel.netem import (
     FourStateThresholds,
@@ -24,7 +25,6 @@ from owlt.emulator.kernel.netem import (
     jitter_table,
     reordering_table,
 )
-from owlt.emulator.kernel.program_settings import ErrorProcess
 
 MOST_PACKETS = 2**31 - 1
 """A pipe's queue limit is never reached: a netem limit costs nothing until it is used, and no machine holds so many

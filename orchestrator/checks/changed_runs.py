@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from owlt.agents.contract.implementation import Role
-from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.stored_fates import load_pairs
+from owlt.captures.accounting.derived_files import CAPTURES, load_pairs
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.inspection.causes import is_one_length
 from owlt.captures.inspection.critical_path import is_lost

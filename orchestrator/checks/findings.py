@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.agents.contract.implementation import ROLES, Implementation
-from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.stored_fates import load_pairs
+from owlt.captures.accounting.derived_files import CAPTURES, load_pairs
 from owlt.captures.accounting.summary import CaptureSummary, load_summary, read_both
 from owlt.captures.frames.columns import Columns, first_difference, read_columns
 from owlt.captures.frames.decoding import TRANSPORTS, WITH_PORTS, Kind

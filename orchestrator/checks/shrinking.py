@@ -19,8 +19,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.stored_fates import PAIRS, load_pairs
+from owlt.captures.accounting.derived_files import CAPTURES, PAIRS, load_pairs
 from owlt.captures.accounting.summary import CaptureSummary, load_summary, read_both
 from owlt.captures.files.blocks import ETHERNET
 from owlt.captures.files.pcap import read_frames

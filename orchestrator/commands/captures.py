@@ -59,8 +59,7 @@ def analyse_run(run: Path, tables: str, out: Path | None, implementation: str = 
 def inspected_run(run: Path, implementation: str = "") -> tuple[RunRecord, Case, Inspection]:
     """A recorded run, its case and all results from its captures; with another implementation's dissector if one is
     named. Raises OwltError if it kept no captures or they are of another session."""
-    from owlt.captures.accounting.derived_files import CAPTURES
-    from owlt.captures.accounting.stored_fates import load_pairs
+    from owlt.captures.accounting.derived_files import CAPTURES, load_pairs
     from owlt.captures.accounting.summary import load_summary, read_both
     from owlt.captures.inspection.inspection import inspect
     from owlt.orchestrator.run.analysis import case_of_run
@@ -99,7 +98,7 @@ def analyse_two(
 
 def analyse_one(capture: Path, options: CaptureOptions, host: Host, tables: str, out: Path | None) -> Analysis:
     """Analyse a single capture, taken at the port of `host`."""
-    from owlt.captures.accounting.one_side import one_side
+    from owlt.captures.accounting.summary import one_side
     from owlt.captures.frames.columns import read_columns
     from owlt.captures.inspection.inspection import OneSideInspection
     from owlt.captures.inspection.traces import trace_one_side

@@ -21,7 +21,7 @@ from owlt.orchestrator.errors import NotFound, OwltError, ProfileError, did_you_
 if TYPE_CHECKING:
     from owlt.reports.reproduction.claim_verdicts import Judged
     from owlt.reports.reproduction.claims import Reproduction
-    from owlt.results.reproduced import Reproduced
+    from owlt.results.files import Reproduced
 
 RECORDED_STATUSES = (0, 3)
 """The exit statuses of a sweep whose runs all have a record."""
@@ -232,7 +232,7 @@ def _noted(directory: Path, results: Path, guests: int | None) -> Iterator[None]
     from owlt.orchestrator.own_version import own_version
     from owlt.orchestrator.rigs.processor_time import processor_name
     from owlt.orchestrator.steady_clock import steady_s
-    from owlt.results.reproduced import Performance, write_reproduced
+    from owlt.results.files import Performance, write_reproduced
 
     reproduced = claims_at_start(directory, results)
     started_at_s, began_s = time(), steady_s()
@@ -258,9 +258,9 @@ def _noted(directory: Path, results: Path, guests: int | None) -> Iterator[None]
 def claims_at_start(directory: Path, results: Path) -> Reproduced:
     """The claims when the first run of the results started; the present ones without a run or a record of them."""
     from owlt.reports.reproduction.claims import NAME, digests_of
+    from owlt.results.files import Reproduced, read_reproduced
     from owlt.results.plain_files import read_plain
     from owlt.results.recorded_runs import recorded_directories
-    from owlt.results.reproduced import Reproduced, read_reproduced
 
     runs, reproduced = len(recorded_directories(results)), read_reproduced(results)
     if reproduced and runs:

@@ -18,8 +18,7 @@ from owlt.orchestrator.commands.usage import Guests, Json
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from owlt.captures.inspection.causes import Cause
-    from owlt.captures.inspection.comparison import Comparison
+    from owlt.captures.inspection.causes import Cause, Comparison
     from owlt.captures.inspection.critical_path import CriticalPath, Kind
     from owlt.orchestrator.checks.costs import Costs, Counterfactual
     from owlt.orchestrator.checks.counterfactuals import Times
@@ -66,8 +65,7 @@ def why(
     For a results directory, the command prints means for each implementation in each cell. 'owlt report' and 'owlt
     figure --kind time' draw them.
     """
-    from owlt.captures.inspection.causes import causes
-    from owlt.captures.inspection.comparison import compare
+    from owlt.captures.inspection.causes import causes, compare
     from owlt.orchestrator.profiles.load import existing_results
     from owlt.reports.sessions.explanation import explanation_json
     from owlt.results.files import PLAN_NAME

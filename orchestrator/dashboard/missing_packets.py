@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.stored_fates import load_pairs
+from owlt.captures.accounting.derived_files import CAPTURES, load_pairs
 from owlt.captures.accounting.summary import account_both, read_both
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.frames.columns import Columns

@@ -34,7 +34,7 @@ from owlt.orchestrator.dashboard.sweep_content import (
     matrix_of,
 )
 from owlt.reports.comparison.metrics import Metric
-from owlt.reports.page.parts import SCRIPT, is_script, page_script
+from owlt.reports.rendering import SCRIPT, is_script, page_script
 from owlt.reports.results.load import labels_of
 from owlt.results.files import CERTIFICATES
 from owlt.results.operator import read_note

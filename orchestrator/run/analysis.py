@@ -43,6 +43,7 @@ from owlt.orchestrator.planning.plan import HOW_TO_WRITE_PLAN, read_plan_values
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.rigs.processor_time import Waited
 from owlt.results.files import FAILURE_NAME, PLAN_NAME, ReportError
+from owlt.results.judgements import described, disturbance
 from owlt.results.plain_files import DISK_IS_FULL, is_plain, names_in, open_to_lock, remove, require_plain, write_whole
 from owlt.results.record import (
     RECORD_NAME,
@@ -57,7 +58,6 @@ from owlt.results.record import (
     write_record,
 )
 from owlt.results.recorded_runs import recorded_directories
-from owlt.results.repeat_rules import described, disturbance
 from owlt.results.waits import TimedWait, described_waits, read_run_waits
 
 WORTH_A_PROCESS = 20
@@ -66,7 +66,7 @@ VIEWED_REPETITION = 1
 WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 Dissectors = Mapping[str, Sequence[str]]
-"""The dissector options of each implementation's profile (owlt.captures.protocols.dissector), by name."""
+"""The dissector options of each implementation's profile (owlt.captures.protocols.tshark), by name."""
 
 
 def analyse_run(directory: Path, keep: str, dissectors: Dissectors, known: RunRecord | None = None) -> str:

@@ -14,8 +14,7 @@ from typing import Any
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.captures.accounting.cutting import HEADER_BYTES, is_cut, keep_only_headers
-from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.stored_fates import PAIRS
+from owlt.captures.accounting.derived_files import CAPTURES, PAIRS
 from owlt.captures.frames.session import Session
 from owlt.captures.protocols.view import ProtocolView
 from owlt.inputs.axes import AXES, BOTH_WAYS, WAYS, base_name

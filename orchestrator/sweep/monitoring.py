@@ -33,10 +33,10 @@ from owlt.orchestrator.sweep.journal import Journal
 from owlt.orchestrator.sweep.publishing import Publisher
 from owlt.orchestrator.sweep.scheduling import Scheduler
 from owlt.results.certificates import certified
+from owlt.results.judgements import may_have_delayed_probes
 from owlt.results.plain_files import make_directory, read_plain, write_whole
 from owlt.results.record import Outcome, ReasonCode, write_record
 from owlt.results.recorded_runs import run_directory
-from owlt.results.repeat_rules import may_have_delayed_probes
 
 POWER_OFF = re.compile(r"sysrq: Power Off|reboot: Power down")
 """A guest's last words if it ends as it should."""

@@ -20,6 +20,7 @@ from owlt.orchestrator.sweep.journal import Journal
 from owlt.orchestrator.sweep.scheduling import Quarantine, Scheduler
 from owlt.results.certificates import certified, of_machine
 from owlt.results.files import CERTIFICATES
+from owlt.results.judgements import disturbance, fault, reason_code
 from owlt.results.plain_files import (
     directories_in,
     files_in,
@@ -33,7 +34,6 @@ from owlt.results.plain_files import (
 )
 from owlt.results.record import RECORD_NAME, Outcome, ReasonCode, RunRecord, read_record, write_record
 from owlt.results.recorded_runs import RUNS, UNPUBLISHED
-from owlt.results.repeat_rules import disturbance, fault, reason_code
 
 SEED_NAME = "seed"
 MOST_SEED_BYTES = 100

@@ -29,8 +29,8 @@ from owlt.orchestrator.planning.estimate import WITHOUT_RECORDS, Pace, batch_wal
 from owlt.orchestrator.planning.plan import Batch, Run
 from owlt.orchestrator.rigs.processor_time import PATIENCE_S, Patience
 from owlt.orchestrator.steady_clock import steady_s
+from owlt.results.judgements import is_repeated_now, needs_quiet
 from owlt.results.record import Outcome, ReasonCode, RunRecord
-from owlt.results.repeat_rules import is_repeated_now, needs_quiet
 
 WORKERS_PER_START = 3
 """A start of the sweep gives up when so many workers of a batch are lost outside of runs that it has yet to perform."""

@@ -1,4 +1,5 @@
-"""The names of the files of a results directory, and the models of small ones: sources, journal, written channels.
+"""The names of the files of a results directory, and the models of small ones: sources, journal, written channels,
+and the claims and commands of a reproduction.
 
 Only keys that readers need are named here; other keys are ignored. `results.record`, `results.plan` and
 `results.certificates` have a file each.
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from owlt.inputs.mistake import Mistake, OwltError, Place
 from owlt.inputs.validation import first_error
-from owlt.results.plain_files import read_json
+from owlt.results.plain_files import make_directory, read_json, write_whole
 from owlt.results.record import RECORD_NAME, RunRecord, load_record
 from owlt.results.upgrades import NewerVersion
 
@@ -141,3 +142,54 @@ class Event(_FromFile):
     """A line of journal.jsonl: something happened, at a time of this world's clock, in seconds since 1970."""
 
     at_s: float
+
+
+REPRODUCED_NAME = "reproduction.json"
+
+
+class Performance(BaseModel):
+    """One command that performed runs of a reproduction."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    started_at_s: float
+    """Of this world's clock, in s since 1970."""
+    seconds: float
+    owlt: str
+    """Version and commit."""
+    processor: str
+    processors: int
+    guests: int | None = None
+    """How many runs side by side; None: one on each processor."""
+
+
+class Reproduced(BaseModel):
+    """The contents of reproduction.json: the claims at the start of its runs, and the commands that ran them.
+
+    It shows whether a bound was chosen before the runs that it judges. Results of `owlt run` have no such file.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    claims_sha256: str
+    """Digest of the file of claims when the first of these commands started."""
+    claims: dict[str, str]
+    """Digest of what judges each claim, by its id: query, bounds, kind, and the views."""
+    runs_before: int = 0
+    """Runs that had a record then."""
+    performances: tuple[Performance, ...] = ()
+
+
+def read_reproduced(results: Path) -> Reproduced | None:
+    """The reproduction.json of a results directory; None if there is none. Raises DamagedFile or ReportError."""
+    path = results / REPRODUCED_NAME
+    try:
+        with stating_problems_of(path):
+            return Reproduced.model_validate(read_json(path))
+    except FileNotFoundError:
+        return None
+
+
+def write_reproduced(results: Path, reproduced: Reproduced) -> Path:
+    """Write reproduction.json, and make the directory if it does not exist. Raises OSError."""
+    return write_whole(make_directory(results) / REPRODUCED_NAME, reproduced.model_dump_json(indent=2) + "\n")

@@ -228,7 +228,7 @@ class Faults(BaseModel):
 class MachineDelay(BaseModel):
     """Time that the machine, not the protocol, may have added to a session, from its first packet to its last.
 
-    `results.repeat_rules` has the limits.
+    `results.judgements` has the limits.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -350,7 +350,7 @@ class RunRecord(BaseModel):
     """None: completed."""
     reason: str = ""
     attempt: int = 1
-    """Counts from 1; runs are repeated by the rules in `results.repeat_rules`."""
+    """Counts from 1; runs are repeated by the rules in `results.judgements`."""
     earlier_attempts: list[str] = []
     """Why each earlier attempt was repeated, oldest first; their files are in `attempts/RUN/N/`."""
     suspect: list[str] = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from owlt.inputs.mistake import Mistake, Place, ResultsConflict
+from owlt.results.judgements import is_repeated_later
 from owlt.results.plain_files import (
     NotPlain,
     directories_in,
@@ -17,7 +18,6 @@ from owlt.results.plain_files import (
     require_plain_tree,
 )
 from owlt.results.record import RECORD_NAME, DamagedRecord, RunRecord, read_record
-from owlt.results.repeat_rules import is_repeated_later
 
 RUNS = "runs"
 UNPUBLISHED = "workers"

@@ -18,8 +18,8 @@ from owlt.reports.answer.regions import Dimension, dimensions_of
 from owlt.reports.answer.sentences import difference_text
 from owlt.reports.comparison.cells import Cell, Criterion, Point
 from owlt.reports.comparison.estimates import Box, BoxNumbers, PlainRun
-from owlt.reports.comparison.expectations import Comparison
 from owlt.reports.comparison.metrics import Metric
+from owlt.reports.comparison.theory import Comparison
 from owlt.reports.drawing.boxes import THEORY_METRIC
 from owlt.reports.drawing.scales import Scale, kind_for, places_on, scale_for, ticks_of
 from owlt.reports.units import listed, tick_text

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from owlt.reports.comparison.expectations import BITS, IN_ROUNDS, SEGMENT_BYTES, has_packet_errors_alone, packets_of
 from owlt.reports.comparison.theory import (
+    BITS,
+    IN_ROUNDS,
+    SEGMENT_BYTES,
     cubic_rate,
     expected_rounds,
+    has_packet_errors_alone,
     least_transfer_s,
     mathis_rate,
+    packets_of,
     padhye_rate,
     time_to_delivery_s,
 )

@@ -14,15 +14,14 @@ from markupsafe import Markup
 from owlt.captures.pool import Share
 from owlt.reports.comparison.cells import Point
 from owlt.reports.comparison.estimates import Box
-from owlt.reports.comparison.expectations import Comparison
 from owlt.reports.comparison.metrics import FURTHER, METRICS
 from owlt.reports.comparison.panels import Figure
+from owlt.reports.comparison.theory import Comparison
 from owlt.reports.drawing.boxes import Bounds, bounds_of
-from owlt.reports.drawing.kept import KeptFigures, digest_of_drawing
-from owlt.reports.drawing.output import inlined
+from owlt.reports.drawing.output import KeptFigures, digest_of_drawing, inlined
 from owlt.reports.drawing.sweep_figures import draw, save
 from owlt.reports.looks import NAMED, SERIES, Looks
-from owlt.reports.page.parts import SCRIPT, script
+from owlt.reports.rendering import SCRIPT, script
 from owlt.reports.results.load import Results, Run
 from owlt.reports.sessions.session_figures import SessionFigure
 from owlt.results.permutation import Permutation

@@ -16,8 +16,7 @@ from urllib.parse import quote
 from owlt.agents.contract.implementation import Implementation
 from owlt.agents.contract.limits import KnownLimit, Limits
 from owlt.agents.contract.placeholders import as_text
-from owlt.captures.accounting.derived_files import CAPTURES
-from owlt.captures.accounting.stored_fates import load_pairs
+from owlt.captures.accounting.derived_files import CAPTURES, load_pairs
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.frames.session import Session

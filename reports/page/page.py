@@ -26,7 +26,6 @@ from owlt.reports.answer.sentences import farthest_text, percent_text, spread_te
 from owlt.reports.comparison.cells import GOODPUT, Cell, Criterion, box_of, boxes_of, cells_of, criteria_of, with_labels
 from owlt.reports.comparison.derived_tables import DERIVED_FILES, write_derived_tables
 from owlt.reports.comparison.estimates import FEW, LEAST_GROUPED
-from owlt.reports.comparison.expectations import Comparison, agreements, comparisons_of
 from owlt.reports.comparison.grid import Grid
 from owlt.reports.comparison.metrics import FURTHER, MEASURES, METRICS, shown_in
 from owlt.reports.comparison.panels import (
@@ -39,13 +38,13 @@ from owlt.reports.comparison.panels import (
     portraits,
 )
 from owlt.reports.comparison.stopping import REASONS, load_due_results, rule_of, stops_of
-from owlt.reports.drawing.kept import WORTH_A_PROCESS, KeptFigures
+from owlt.reports.comparison.theory import Comparison, agreements, comparisons_of
 from owlt.reports.drawing.link_boxes import boxes_of_links
+from owlt.reports.drawing.output import WORTH_A_PROCESS, KeptFigures
 from owlt.reports.looks import NAMED, SERIES
 from owlt.reports.page.certificates import certificate_address, check_words, limits, verdict_words
 from owlt.reports.page.figure_files import draw_figures, drawings, image, marks
 from owlt.reports.page.implementations import ORIGINS, ImplementationRow, implementation_rows, origins_of, pairs_section
-from owlt.reports.page.parts import Parts
 from owlt.reports.page.provenance import drift_of, mixed_versions, provenance_of
 from owlt.reports.page.tables import (
     CAPTION,
@@ -66,7 +65,7 @@ from owlt.reports.page.tables import (
     unexplained,
 )
 from owlt.reports.page.time_use import TimeSection, time_section
-from owlt.reports.rendering import new_environment
+from owlt.reports.rendering import Parts, new_environment
 from owlt.reports.replacing import replaced_directory
 from owlt.reports.results.channels import channel_head, link_words, outage_words, step_rows, timeline_words
 from owlt.reports.results.load import Results, Run, host_baselines_of

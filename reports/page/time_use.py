@@ -9,7 +9,7 @@ from owlt.reports.answer.reasons import largest_shares
 from owlt.reports.answer.regions import ACROSS, Dimension, dimensions_of
 from owlt.reports.comparison.cells import Cell, with_labels
 from owlt.reports.comparison.time_use import has_time, time_use
-from owlt.reports.drawing.kept import KeptFigures, digest_of_drawing
+from owlt.reports.drawing.output import KeptFigures, digest_of_drawing
 from owlt.reports.drawing.paper_figure import draw_figure
 from owlt.reports.drawing.specification import WIDTHS_MM, Specification, quantity
 from owlt.reports.drawing.sweep_figures import save

@@ -1,4 +1,5 @@
-"""One citable file with the data that a page of a reproduction is made from; the page can be made again without a run.
+"""The data that a page of a reproduction is made from, a database of its runs and their provenance; and one citable
+file with it, from which the page can be made again without a run.
 
 A ZIP file. `manifest.json` has the SHA-256 of each other member: the claims and the text of the page (`claims.yaml`,
 `page.md`), the tables of `database` (`tables/*.parquet`, for any program), where the runs come from (`facts.json`), the
@@ -9,30 +10,142 @@ of the files of the machine, and the captures of one run as a sample.
 from __future__ import annotations
 
 import json
+import re
 import resource
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from io import BytesIO
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from owlt.inputs.mistake import Mistake, Place
 from owlt.inputs.validation import first_error
+from owlt.reports.page.provenance import provenance_of
 from owlt.reports.reproduction.claims import NAME, Reproduction, load_claims
-from owlt.reports.reproduction.database import ALL_RUNS, CAPTURES, TABLES, database_of_files, write_files
-from owlt.reports.reproduction.evidence import Evidence, Facts
+from owlt.reports.reproduction.database import ALL_RUNS, CAPTURES, TABLES, database, database_of_files, write_files
 from owlt.reports.results.load import Results, Run
-from owlt.results.files import CERTIFICATES, MACHINES, PLAN_NAME, ReportError
+from owlt.results.files import CERTIFICATES, MACHINES, PLAN_NAME, Performance, ReportError, Reproduced, read_reproduced
 from owlt.results.foreign_zip import BrokenZip, open_foreign_zip
 from owlt.results.plain_files import files_in, is_plain, read_plain, real_root, write_whole
-from owlt.results.record import RECORD_NAME
+from owlt.results.record import ON_THE_RECEIVER, RECORD_NAME
 from owlt.results.recorded_runs import run_directory
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+QUICK = "-quick"
+"""The end of the name of a sweep that is a part of the grid."""
+NOT_RUN = "not_run"
+
+
+class Facts(BaseModel):
+    """Where the runs of a reproduction come from, for people."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rows: tuple[tuple[str, str, str], ...]
+    """The sweep, what it is, and its value; several values if runs differ."""
+    reproduced: dict[str, Reproduced | None]
+    """The claims that each sweep's results recorded at the start of their runs, in the order of the sweeps."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The database, and the facts."""
+
+    connection: DuckDBPyConnection
+    facts: Facts
+
+    @property
+    def runs_text(self) -> str:
+        """The number of runs with each outcome, for each sweep."""
+        sweeps = list(self.facts.reproduced)
+        texts = [self._outcomes_text(sweep) for sweep in sweeps]
+        if len(sweeps) == 1:
+            return texts[0]
+        return "; ".join(f"{sweep}: {text}" for sweep, text in zip(sweeps, texts, strict=True))
+
+    def _outcomes_text(self, sweep: str) -> str:
+        query = (
+            "SELECT outcome, count(*), count(suspect) FROM all_runs WHERE sweep = ? GROUP BY outcome ORDER BY 2 DESC, 1"
+        )
+        rows = self.connection.execute(query, [sweep]).fetchall()
+        parts = [f"{count} {outcome.replace('_', ' ')}" for outcome, count, _ in rows if outcome != NOT_RUN]
+        parts += [f"{count} not performed" for outcome, count, _ in rows if outcome == NOT_RUN]
+        suspect = sum(count for *_, count in rows)
+        return f"{', '.join(parts)} ({suspect} suspect)" if suspect else ", ".join(parts)
+
+    @property
+    def form_text(self) -> str:
+        """Which of its two sweeps the results have, and how often it was performed."""
+        sweep = next(iter(self.facts.reproduced))
+        query = "SELECT run_id, outcome != ? FROM all_runs WHERE sweep = ?"
+        rows = self.connection.execute(query, [NOT_RUN, sweep]).fetchall()
+        counts: Counter[str] = Counter()
+        for run_id, is_performed in rows:
+            counts[run_id.rpartition("_r")[0]] += is_performed
+        least, most = min(counts.values()), max(counts.values())
+        if least < most:
+            return (
+                f"The numbers on this page come from {counts.total():,} of the {len(rows):,} runs of the complete "
+                f"grid: its {len(counts)} cells were performed {least} to {most} times each."
+            )
+        often = "once" if most == 1 else f"{most} times"
+        if sweep.endswith(QUICK):
+            return f"The numbers on this page come from the quick form, a fraction of the grid, performed {often}."
+        return f"The numbers on this page come from the complete grid, performed {often}."
+
+
+@contextmanager
+def evidence_of(results: Sequence[Results], reproduction: Reproduction) -> Iterator[Evidence]:
+    """The evidence in results directories. Raises BadQuery and ReportError."""
+    facts = facts_of(results)
+    with database(results, reproduction) as connection:
+        yield Evidence(connection, facts)
+
+
+def facts_of(results: Sequence[Results]) -> Facts:
+    """The facts of results directories. Raises ReportError."""
+    reproduced = {each.sweep.name: read_reproduced(each.directory) for each in results}
+    rows = [row for each in results for row in _rows_of(each, reproduced[each.sweep.name])]
+    return Facts(rows=tuple(rows), reproduced=reproduced)
+
+
+def _rows_of(results: Results, reproduced: Reproduced | None) -> Iterator[tuple[str, str, str]]:
+    provenance, sweep = provenance_of(results), results.sweep.name
+    for fact in provenance.facts:
+        yield sweep, fact.name, "; ".join(fact.values)
+    yield sweep, "seeds of runs", f"{provenance.seeds:,}, derived from the seed of the sweep"
+    for each in provenance.implementations:
+        yield sweep, each.name, "; ".join(map(short_version, each.versions)) or "unknown version"
+    if reproduced and reproduced.performances:
+        yield from ((sweep, name, text) for name, text in _of_performances(reproduced.performances))
+
+
+def short_version(version: str) -> str:
+    """Of a version that a program printed in several lines, the first line; and the digests of its files, which stand
+    behind the last line (`orchestrator.run.versions`)."""
+    sides = [re.sub(r"\n.*?(?=( \([^()]*\))?$)", "", side, flags=re.DOTALL) for side in version.split(ON_THE_RECEIVER)]
+    return ON_THE_RECEIVER.join(dict.fromkeys(sides))
+
+
+def _of_performances(performances: Sequence[Performance]) -> Iterator[tuple[str, str]]:
+    dates = [f"{datetime.fromtimestamp(each.started_at_s, UTC):%Y-%m-%d %H:%M}" for each in performances]
+    yield "started (UTC)", "; ".join(dates)
+    minutes, seconds = divmod(round(sum(each.seconds for each in performances)), 60)
+    yield "time taken", f"{minutes} min {seconds} s"
+    yield "processor", "; ".join(dict.fromkeys(f"{each.processors} x {each.processor}" for each in performances))
+
 
 MANIFEST = "manifest.json"
 FACTS = "facts.json"

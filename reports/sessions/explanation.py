@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from owlt.captures.inspection.causes import Cause, is_one_length
-from owlt.captures.inspection.comparison import CauseDifference
+from owlt.captures.inspection.causes import Cause, CauseDifference, is_one_length
 from owlt.captures.inspection.critical_path import KINDS, PHASES, CriticalPath, Kind, Phase
 from owlt.reports.looks import LEAST_PRINTED_SHARE, TIME_TITLES
 from owlt.reports.units import listed

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from owlt.captures.accounting.ledger import Ledger
-from owlt.captures.accounting.one_side import OneSide
+from owlt.captures.accounting.summary import OneSide
 from owlt.captures.frames.session import Host, Session
 from owlt.captures.inspection.inspection import Case, Inspection
 from owlt.reports.units import listed, number_text, rate_text, size_text

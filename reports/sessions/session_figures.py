@@ -21,8 +21,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from owlt.captures.accounting.derived_files import CAPTURES, digest_of_file
-from owlt.captures.accounting.stored_fates import PAIRS, load_pairs
+from owlt.captures.accounting.derived_files import CAPTURES, PAIRS, digest_of_file, load_pairs
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.frames.session import Session
@@ -32,7 +31,7 @@ from owlt.captures.pool import Share
 from owlt.captures.protocols.ladder import ending
 from owlt.inputs.mistake import Mistake, Place
 from owlt.reports.comparison.panels import file_text
-from owlt.reports.drawing.kept import KeptFigures, digest_of_drawing
+from owlt.reports.drawing.output import KeptFigures, digest_of_drawing
 from owlt.reports.drawing.sweep_figures import save
 from owlt.reports.looks import MUTED, SERIES, STYLE, draw_grid
 from owlt.reports.results.channels import ChannelChanges, changes_during, channel_head, link_of

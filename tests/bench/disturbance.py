@@ -19,8 +19,8 @@ from typing import Any
 
 from owlt.captures.accounting.summary import load_summary
 from owlt.orchestrator.rigs.processor_time import QUIET_SHARE, stalled_in_all_s
+from owlt.results.judgements import is_disturbed
 from owlt.results.recorded_runs import recorded_runs
-from owlt.results.repeat_rules import is_disturbed
 from tests.commands import WITHOUT_PATIENCE
 from tests.load import load
 

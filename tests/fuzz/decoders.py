@@ -178,7 +178,7 @@ def _saratoga_layer() -> Target:
 
 def _bundle_reader() -> Target:
     """What the captures' reader takes for a bundle, and for the record in one."""
-    from owlt.captures.protocols.bundle_blocks import NotABundle, read_bundle, read_record
+    from owlt.captures.protocols.bundles import NotABundle, read_bundle, read_record
 
     def read(octets: bytes) -> None:
         read_record(octets)

@@ -16,7 +16,7 @@ from scapy.layers.sctp import SCTP
 from scapy.packet import Packet, Raw
 
 from owlt.emulator.channel.packet_filter import compiled, named_classes, passes
-from owlt.emulator.kernel.bpf.classic import as_classifier
+from owlt.emulator.kernel.aims import as_classifier
 from owlt.emulator.kernel.bpf.loading import BpfError, Classifier
 from tests.conftest import require
 from tests.system.guest_scripts.bpf_run import _Options

@@ -11,8 +11,8 @@ import pytest
 
 from owlt.emulator.certification.intervals import share_interval
 from owlt.emulator.kernel.bpf.compile import compile_all
+from owlt.emulator.kernel.bpf_stages import ErrorProcess
 from owlt.emulator.kernel.gate import Admission
-from owlt.emulator.kernel.program_settings import ErrorProcess
 from owlt.orchestrator.kernel.kernel import Kernel
 from tests.error_model import ErrorModel
 from tests.system.conftest import PROJECT, Guest

@@ -212,8 +212,8 @@ BY_NAME = {
 }
 """Functions that open, list or change what a path leads to, through links."""
 IN_A_DRAFT = {
-    *("reports/page/page.py", "reports/page/parts.py", "reports/page/figure_files.py"),
-    *("reports/drawing/kept.py", "reports/sessions/run_page.py"),
+    *("reports/page/page.py", "reports/rendering.py", "reports/page/figure_files.py"),
+    *("reports/drawing/output.py", "reports/sessions/run_page.py"),
     *("reports/comparison/derived_tables.py", "reports/results/rows.py"),
 }
 """They read and write in a new directory that owlt has just made (`reports.replacing`)."""

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from owlt.reports.looks import MUTED, STYLE, Looks
-from owlt.reports.reproduction.figures import SMALL_SVG, write_svg
+from owlt.reports.reproduction.page import SMALL_SVG, write_svg
 from tests.validation.clocks import MARGIN as CLOCK_MARGIN
 from tests.validation.clocks import ClockCell
 from tests.validation.rounds import MARGIN

@@ -13,8 +13,7 @@ import pytest
 
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.protocols.details import _details, packet_details
-from owlt.captures.protocols.dissector import parse_dissector
-from owlt.captures.protocols.tshark import NoDissection
+from owlt.captures.protocols.tshark import NoDissection, parse_dissector
 from tests.conftest import require_command
 from tests.unit.captures.golden import pcapng
 from tests.unit.captures.golden.made import blocks as blocks_of

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from owlt.captures.accounting.cutting import is_cut
-from owlt.captures.accounting.stored_fates import PAIRS
+from owlt.captures.accounting.derived_files import PAIRS
 from owlt.captures.accounting.summary import load_summary
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.protocols.view import load_view
@@ -29,8 +29,8 @@ from owlt.orchestrator.run.analysis import (
     note_machine_delay,
 )
 from owlt.results.files import FAILURE_NAME, PLAN_NAME
+from owlt.results.judgements import disturbance
 from owlt.results.record import SUMMARY, VIEW, CaptureCounters, Outcome, read_record, write_record
-from owlt.results.repeat_rules import disturbance
 from tests.conftest import require_command
 from tests.unit.captures.making import DATA, SESSION, write_headers
 from tests.unit.captures.octets import CFDP, CFDP_RUN

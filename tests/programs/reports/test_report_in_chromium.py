@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from owlt.reports import rendering
 from owlt.reports.answer.change_outcome import compare_nights, compare_two
 from owlt.reports.answer.changes import load_sources
 from owlt.reports.comparison.cells import CRITERIA, GOODPUT
-from owlt.reports.page import figure_files, parts
+from owlt.reports.page import figure_files
 from owlt.reports.page import page as report_page
 from owlt.reports.page.changes import changes_page
 from owlt.reports.page.page import build_report
@@ -36,7 +37,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     directory = write_results(tmp_path_factory.mktemp("results"), few(assertions=ASSERTIONS))
     with pytest.MonkeyPatch.context() as limits:
         limits.setattr(figure_files, "MOST_INLINE_BYTES", 0)
-        limits.setattr(parts, "LATER_LETTERS", 0)
+        limits.setattr(rendering, "LATER_LETTERS", 0)
         limits.setattr(report_page, "MANY_RUNS", 0)
         limits.setattr(report_page, "RUNS_AT_ONCE", 4)
         return build_report(directory).as_uri()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.reports.drawing.kept import KeptFigures
+from owlt.reports.drawing.output import KeptFigures
 from owlt.reports.results.load import load_results
 from owlt.reports.sessions.protocols import shown_runs
 from owlt.reports.sessions.session_figures import draw_sessions

@@ -10,10 +10,9 @@ import time
 from contextlib import closing
 
 from owlt.emulator.kernel.bpf.loading import bpf_reason
-from owlt.emulator.kernel.bpf_stages import ErrorStage
+from owlt.emulator.kernel.bpf_stages import ErrorProcess, ErrorStage
 from owlt.emulator.kernel.gate import Admission, GateStage
 from owlt.emulator.kernel.kernel_requests import REDIRECT
-from owlt.emulator.kernel.program_settings import ErrorProcess
 from owlt.emulator.kernel.rtnetlink import open_rtnetlink
 from tests.system.guest_scripts.bpf_run import flipped
 

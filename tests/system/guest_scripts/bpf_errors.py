@@ -8,8 +8,7 @@ import json
 import sys
 from typing import Any
 
-from owlt.emulator.kernel.bpf_stages import ErrorStage
-from owlt.emulator.kernel.program_settings import ErrorProcess
+from owlt.emulator.kernel.bpf_stages import ErrorProcess, ErrorStage
 from tests.system.guest_scripts.bpf_run import flipped, run
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.packet import Packet
 
-from owlt.captures.protocols.bundle_blocks import (
+from owlt.captures.protocols.bundles import (
     ADMINISTRATIVE,
     VERSION,
     AggregateCustodySignal,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from owlt.captures.accounting.cutting import HEADER_BYTES, is_cut, keep_only_headers, write_cut
-from owlt.captures.accounting.stored_fates import PAIRS, load_or_match, load_pairs
+from owlt.captures.accounting.derived_files import PAIRS, load_or_match, load_pairs
 from owlt.captures.accounting.summary import SCHEMA_VERSION, Transfer, load_or_summarise, load_summary
 from owlt.captures.accounting.suspicion import Expected
 from owlt.captures.frames.columns import read_columns

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from owlt.captures.inspection.comparison import compare
+from owlt.captures.inspection.causes import compare
 from tests.unit.captures.test_critical_path import MS, explained, file_of, rung
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from owlt.captures.protocols.dissector import parse_dissector
 from owlt.captures.protocols.messages import messages
-from owlt.captures.protocols.tshark import NoDissection
+from owlt.captures.protocols.tshark import NoDissection, parse_dissector
 from tests.unit.captures.making import SESSION, timed, udp_frame, write_pcap
 from tests.unit.captures.octets import BUNDLES_OVER_LTP
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from owlt.captures.frames.conversations import Known
 from owlt.captures.frames.session import ANY, Session, are_among, bounds, is_among, port_text, summary_filter
-from owlt.captures.protocols.dissector import parse_dissector
+from owlt.captures.protocols.tshark import parse_dissector
 from tests.unit.captures.making import RECEIVER, SENDER
 
 RANGED = Session(sender_address=SENDER, receiver_address=RECEIVER, udp_ports=(5000, "6000-6999"))

@@ -12,8 +12,8 @@ from owlt.emulator.certification.intervals import share_interval
 from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import InvalidChannel
+from owlt.emulator.kernel.bpf_stages import ErrorProcess
 from owlt.emulator.kernel.link_to_stages import link_of, stages_of
-from owlt.emulator.kernel.program_settings import ErrorProcess
 from owlt.emulator.models.coded_link import (
     FRAME_OVERHEAD_BYTES,
     CodedFrame,

@@ -21,7 +21,7 @@ from owlt.emulator.kernel.gate import Admission, Marking
 from owlt.emulator.kernel.link_to_stages import MOST_PACKETS, Stages, link_of, stages_of
 from owlt.inputs.mistake import Invalid
 from owlt.orchestrator.commands.channel_text import channel_line, link_rows, step_rows
-from owlt.reports.comparison.expectations import NOT_IN_THEORY
+from owlt.reports.comparison.theory import NOT_IN_THEORY
 from owlt.reports.results.channels import link_words
 from owlt.reports.results.columns import COLUMNS
 from tests.import_graph import PROJECT

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owlt.emulator.certification.intervals import share_interval
-from owlt.emulator.kernel.program_settings import (
+from owlt.emulator.kernel.bpf_stages import (
     MOST_POSITIONS,
     ErrorProcess,
     factor_of,

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from owlt.emulator.channel.link import Jitter, LinkSpec, Pattern, Reordering
 from owlt.emulator.channel.loss_models import FourState, GilbertElliott
 from owlt.emulator.channel.text import LARGEST_SEED, LONGEST_DELAY_NS, SMALLEST_ERROR_RATE
+from owlt.emulator.kernel.bpf_stages import ErrorProcess
 from owlt.emulator.kernel.gate import Admission
 from owlt.emulator.kernel.link_to_stages import MOST_PACKETS, Stages, differences, link_of, retaining_netems, stages_of
 from owlt.emulator.kernel.netem import ALWAYS, NO_RATE_BYTES_PER_S, FourStateThresholds, GilbertElliottThresholds, Netem
-from owlt.emulator.kernel.program_settings import ErrorProcess
 
 LINK = LinkSpec(delay_ns=1_250_000_000, rate_bps=10e6, packet_error_rate=0.01, queue_packets=100, seed=3)
 

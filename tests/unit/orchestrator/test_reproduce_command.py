@@ -24,7 +24,7 @@ from owlt.orchestrator.errors import NotFound, OwltError
 from owlt.orchestrator.profiles.catalogue import resolve
 from owlt.reports.reproduction.claims import digests_of, load_claims
 from owlt.reports.reproduction.page import make_page
-from owlt.results.reproduced import write_reproduced
+from owlt.results.files import write_reproduced
 from tests.missing_implementation import MISSING
 from tests.unit.reports.conftest import few, write_results
 

@@ -28,12 +28,12 @@ from owlt.orchestrator.planning.plan import Plan, Run, plan_sweep
 from owlt.orchestrator.planning.stored_plan import write_plan
 from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.reports.comparison.cells import cells_of
-from owlt.reports.comparison.expectations import comparisons_of
 from owlt.reports.comparison.panels import Figure
-from owlt.reports.drawing.kept import KeptFigures
+from owlt.reports.comparison.theory import comparisons_of
+from owlt.reports.drawing.output import KeptFigures
 from owlt.reports.drawing.sweep_figures import draw, save
 from owlt.reports.page.page import Contents, Drawings, build_report, render_page
-from owlt.reports.page.parts import Parts
+from owlt.reports.rendering import Parts
 from owlt.reports.results.load import load_results
 from owlt.reports.results.rows import run_rows
 from owlt.reports.sessions.protocols import shown_runs

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 
-from owlt.reports.drawing.kept import KEYS_NAME, KeptFigures
+from owlt.reports.drawing.output import KEYS_NAME, KeptFigures
 from owlt.reports.page.page import build_report
-from owlt.reports.page.parts import LATER_LETTERS, Parts
+from owlt.reports.rendering import LATER_LETTERS, Parts
 from tests.unit.reports.conftest import change_record, few, write_results
 
 RUN = "cfdp_1MB_10Mbps_25ms_per0_r1"

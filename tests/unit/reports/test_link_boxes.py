@@ -12,7 +12,7 @@ import pytest
 
 from owlt.reports.answer.cell_verdicts import verdicts
 from owlt.reports.comparison.cells import DELIVERY, GOODPUT, TO_DELIVERY, Cell, Criterion, cells_of
-from owlt.reports.comparison.expectations import Comparison, Expectation, comparisons_of
+from owlt.reports.comparison.theory import Comparison, Expectation, comparisons_of
 from owlt.reports.drawing.link_boxes import CriterionBoxes, LinkBoxes, boxes_of_links
 from owlt.reports.results.load import load_results
 from tests.unit.reports.conftest import FAILED, FAILURE, change_record, few, sweep, write_results

@@ -13,9 +13,9 @@ import pytest
 from owlt.emulator.certification.certificate import Check
 from owlt.reports.answer.regions import dimensions_of
 from owlt.reports.comparison.cells import cells_of
-from owlt.reports.page.parts import page_script
 from owlt.reports.page.provenance import digest_of_profile
 from owlt.reports.page.tables import Passes, PassTimes, passes_of
+from owlt.reports.rendering import page_script
 from owlt.reports.results.load import load_results
 from owlt.results.operator import write_note
 from tests.unit.reports.conftest import (

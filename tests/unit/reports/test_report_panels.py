@@ -15,10 +15,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from owlt.reports.comparison.cells import box_of, cells_of
-from owlt.reports.comparison.expectations import comparisons_of
 from owlt.reports.comparison.grid import DELAY
 from owlt.reports.comparison.metrics import METRICS, MetricKind
 from owlt.reports.comparison.panels import BOXES_ACROSS, Figure, comparisons, portraits
+from owlt.reports.comparison.theory import comparisons_of
 from owlt.reports.drawing.scales import Kind, scale_for, scales_of
 from owlt.reports.drawing.sweep_figures import draw
 from owlt.reports.page.figure_files import bounds_by_permutation

@@ -12,6 +12,7 @@ import pytest
 
 from owlt.orchestrator.commands.reproduce import reproductions
 from owlt.reports.looks import Looks
+from owlt.reports.reproduction.archive import short_version
 from owlt.reports.reproduction.claims import (
     Accept,
     Claim,
@@ -32,9 +33,7 @@ from owlt.reports.reproduction.database import (
     table,
     write_files,
 )
-from owlt.reports.reproduction.evidence import short_version
-from owlt.reports.reproduction.figures import NO_POINTS, draw
-from owlt.reports.reproduction.page import PLACES, TEMPLATE, accepted_text, make_page, number_text
+from owlt.reports.reproduction.page import NO_POINTS, PLACES, TEMPLATE, accepted_text, draw, make_page, number_text
 from owlt.reports.results.load import load_results
 from owlt.results.files import ReportError
 from owlt.results.record import ON_THE_RECEIVER

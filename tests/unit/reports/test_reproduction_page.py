@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from owlt.reports.reproduction.archive import Evidence, Facts
 from owlt.reports.reproduction.claim_verdicts import Count, Judged, Value, judge_cases
 from owlt.reports.reproduction.claims import Claim, Reproduction, digests_of
-from owlt.reports.reproduction.evidence import Evidence, Facts
 from owlt.reports.reproduction.page import chosen_text, confidence_text, family_text, rounded_up, verdict_text
-from owlt.results.reproduced import Reproduced
+from owlt.results.files import Reproduced
 
 FIVE = [10.0, 10.1, 10.2, 9.9, 9.8]
 TEN = [10 + 0.01 * each for each in range(10)]

@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from owlt.reports.comparison import expectations
+from owlt.reports.comparison import theory
 from owlt.reports.comparison.cells import Cell, Point, Sample
-from owlt.reports.comparison.expectations import NOT_IN_THEORY, Comparison, agreements, comparisons_of
 from owlt.reports.comparison.theory import (
+    NOT_IN_THEORY,
+    Comparison,
+    agreements,
+    comparisons_of,
     cubic_window,
     expected_rounds,
     least_slow_start_s,
@@ -237,7 +240,7 @@ def test_the_theory_of_a_report_is_computed_once(tmp_path: Path, monkeypatch: py
         calls.append(len(cells))
         return comparisons_of(cells)
 
-    for module in (page, expectations):
+    for module in (page, theory):
         monkeypatch.setattr(module, "comparisons_of", counting, raising=False)
     page.build_report(results, print)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from owlt.results.judgements import DISPATCH_NS, MOST_OVERDUE, MOST_WAITED, described, disturbance
 from owlt.results.record import MachineDelay
-from owlt.results.repeat_rules import DISPATCH_NS, MOST_OVERDUE, MOST_WAITED, described, disturbance
 
 SESSION_NS = 100_000_000
 

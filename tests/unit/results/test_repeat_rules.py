@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from owlt.results.judgements import RULES, is_repeated_later, is_repeated_now, needs_quiet, rule_for
 from owlt.results.record import MachineDelay, Outcome, ReasonCode
-from owlt.results.repeat_rules import RULES, is_repeated_later, is_repeated_now, needs_quiet, rule_for
 from tests.unit.orchestrator.making import record
 
 

@@ -24,8 +24,7 @@ from owlt.orchestrator.dashboard.index import LOOK_EVERY_S, Directories
 from owlt.orchestrator.dashboard.packet_views import PacketViews
 from owlt.orchestrator.dashboard.sweep_content import THIS_MACHINE
 from owlt.orchestrator.errors import OwltError
-from owlt.reports.page.parts import page_script, script
-from owlt.reports.rendering import TEMPLATES
+from owlt.reports.rendering import TEMPLATES, page_script, script
 from owlt.results.files import JOURNAL_NAME
 from owlt.results.lock import locked
 from owlt.results.record import SUMMARY
