@@ -1,9 +1,12 @@
-"""How owlt is installed here: as a clone or as a package; where its data and its cache are; which command sets it
-up."""
+"""How owlt is installed here: as a clone or as a package; where its data and its cache are; which command sets it up;
+and which owlt this is: its version and, where it runs from a clone, the commit and whether files differ from it."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +15,7 @@ from owlt import PACKAGE
 if TYPE_CHECKING:
     import tarfile
     from collections.abc import Iterator
+
 
 PARTS = ("agents", "captures", "emulator", "orchestrator", "playbooks", "profiles", "reports")
 """The folders at the top of a clone that are parts of the package; in a clone, the package has links to them."""
@@ -67,3 +71,31 @@ def _without_owner_and_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uname = member.gname = "root"
     member.mode = 0o755 if member.mode & 0o100 else 0o644
     return member
+
+
+PROJECT = PACKAGE.parent
+"""The clone, if this owlt is one; else the directory that it is installed in."""
+
+
+@cache
+def own_version() -> str:
+    """The version and the commit, such as "0.1.0+g1a2b3c4d5e", with "-dirty" at the end if files were changed.
+
+    Outside of a clone, the version alone.
+    """
+    number = version("owlt")
+    if not (PROJECT / ".git").exists():
+        return number
+    commit = _git("rev-parse", "--short=10", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no")
+    return f"{number}+g{commit}{'-dirty' if changed else ''}" if commit else number
+
+
+def _git(*words: str) -> str:
+    """The output of git for this clone, for any owner and without writing to it; "" if git fails."""
+    command = ["git", "--no-optional-locks", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT), *words]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""

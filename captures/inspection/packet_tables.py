@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.accounting.ledger import Account
-from owlt.captures.inspection.offsets import Integers
-from owlt.captures.inspection.traces import Delays, Throughput, Traces, Way, throughput
+from owlt.captures.inspection.traces import Delays, Integers, Throughput, Traces, Way, throughput
 from owlt.captures.matches.delivery import INTACT, Crossing, OneWay
 from owlt.captures.protocols.ladder import Fates
 

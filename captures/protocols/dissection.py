@@ -2,7 +2,7 @@
 
 Most readers read the octets themselves. tshark, which takes longer to start than to dissect a thousand packets, reads
 the other protocols, and finds the octets where a packet is not a plain datagram: a whole UDP datagram in Ethernet and
-IPv4 without options, whose lengths agree with each other; or where a segment of TCP is none (segments.py).
+IPv4 without options, whose lengths agree with each other; or where a segment of TCP is none (tcp.py).
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from owlt.captures.protocols.norm import Norm
 from owlt.captures.protocols.others import Datagrams, Quic, Sctp, Udt, Uftp
 from owlt.captures.protocols.reader import NO_FIELDS, Packet, Reader
 from owlt.captures.protocols.saratoga import Saratoga
-from owlt.captures.protocols.segments import Segment, plain_segments
-from owlt.captures.protocols.tcp import Tcp
+from owlt.captures.protocols.tcp import Segment, Tcp, plain_segments
 from owlt.captures.protocols.tshark import LEFT_ALONE, NOT_TSHARKS, Dissector, NoDissection, ip_packets, tshark_fields
 
 _HEADERS = np.dtype([("ip", HEADERS), ("ports", "S4"), ("udp_length", ">u2"), ("udp_checksum", ">u2")])

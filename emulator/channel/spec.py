@@ -12,10 +12,9 @@ from typing import Annotated, Any, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails
 
-from owlt.emulator.channel.aimed_fault import EXPECTED_ACTION, MOST_FAULTS, Action, Aim, Fault, check_faults
+from owlt.emulator.channel.aimed_fault import EXPECTED_ACTION, MOST_FAULTS, Action, Aim, Fault, check_faults, compiled
 from owlt.emulator.channel.link import LinkSpec, key_of
 from owlt.emulator.channel.loss_models import FourState, GilbertElliott
-from owlt.emulator.channel.packet_filter import compiled
 from owlt.emulator.channel.text import FORM, QUEUE_UNITS, Moment, Value, as_written, expected_value, parse_list
 from owlt.emulator.faults import InvalidChannel
 from owlt.inputs.mistake import Invalid, Key, Mistake, Place, got, unexpected

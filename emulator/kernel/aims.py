@@ -23,8 +23,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self
 
-from owlt.emulator.channel.aimed_fault import MOST_RULES
-from owlt.emulator.channel.packet_filter import ANY, compiled
+from owlt.emulator.channel.aimed_fault import ANY, MOST_RULES, compiled
 from owlt.emulator.kernel.bpf.loading import BpfError, Classifier
 from owlt.emulator.kernel.bpf_stages import ProgramStage
 from owlt.emulator.kernel.kernel_requests import AIMS, FIRST_CLASS, add_program, clsact, silence

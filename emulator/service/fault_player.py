@@ -23,8 +23,7 @@ from typing import Any, Literal
 
 import fastcrc
 
-from owlt.emulator.channel.aimed_fault import Fault, FieldChange
-from owlt.emulator.channel.packet_filter import ANY, NUMBERS, compiled
+from owlt.emulator.channel.aimed_fault import ANY, NUMBERS, Fault, FieldChange, compiled
 from owlt.emulator.channel.spec import DIRECTIONS
 from owlt.emulator.kernel.aims import TAP_PREFIX, AimStage, HitPacket, Rule, Tap, injector
 from owlt.emulator.kernel.direction import Direction

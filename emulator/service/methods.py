@@ -28,9 +28,8 @@ from owlt.emulator.faults import (
     EmulatorError,
     NotAllowed,
 )
-from owlt.emulator.service.access import Credentials, check_token
+from owlt.emulator.service.access import Credentials, LeaseKeeper, check_token
 from owlt.emulator.service.emulator import Emulator
-from owlt.emulator.service.lease import LeaseKeeper
 from owlt.inputs.mistake import Mistake
 
 DEEPEST = 100

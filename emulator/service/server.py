@@ -24,9 +24,8 @@ from socketserver import TCPServer, ThreadingMixIn
 from threading import BoundedSemaphore, Lock
 from typing import Any
 
-from owlt.emulator.service.access import Credentials, credentials_of
+from owlt.emulator.service.access import Credentials, LeaseKeeper, credentials_of
 from owlt.emulator.service.emulator import Emulator
-from owlt.emulator.service.lease import LeaseKeeper
 from owlt.emulator.service.methods import Methods
 
 

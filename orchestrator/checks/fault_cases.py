@@ -18,8 +18,7 @@ from owlt.agents.contract.implementation import ROLES, Clock, Implementation
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.frames.session import Host
 from owlt.captures.protocols.messages import messages
-from owlt.emulator.channel.aimed_fault import Action, Fault, Range
-from owlt.emulator.channel.packet_filter import ANY
+from owlt.emulator.channel.aimed_fault import ANY, Action, Fault, Range
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
 from owlt.inputs.quantities import format_size
 from owlt.inputs.sweep import Sweep

@@ -21,9 +21,9 @@ from owlt.emulator.service.access import API
 from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.checks.doctor import Requirement
-from owlt.orchestrator.checks.preconditions import (
+from owlt.orchestrator.checks.doctor import (
     LIST_CONGESTION_CONTROLS,
+    Requirement,
     kernel_fix,
     kernel_parameters,
     unavailable_congestion_controls,
@@ -217,7 +217,7 @@ def _clock(entry: LabHostEntry, host: Host) -> Requirement:
 
 
 def _python(entry: TestHostEntry, host: Host) -> Requirement:
-    program = "import owlt.agents.probes.watch, owlt.orchestrator.own_version as own; print(own.own_version())"
+    program = "import owlt.agents.probes.watch, owlt.installation as own; print(own.own_version())"
     done = host.run([entry.python, "-c", program])
     found = done.exit_status == 0
     detail = f"{entry.python}: {last_line(done)}"

@@ -27,9 +27,8 @@ from owlt.captures.frames.columns import by_time, read_columns
 from owlt.captures.frames.packets import LocatedPacket, find_packet
 from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.messages import messages
-from owlt.emulator.channel.aimed_fault import MOST_CLASSES, MOST_RULES
+from owlt.emulator.channel.aimed_fault import ANY, MOST_CLASSES, MOST_RULES, classes_of, compiled, passes
 from owlt.emulator.channel.link import LinkSpec
-from owlt.emulator.channel.packet_filter import ANY, classes_of, compiled, passes
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import Mistake
 from owlt.inputs.mistake import Place as InFile

@@ -64,7 +64,7 @@ def inspected_run(run: Path, implementation: str = "") -> tuple[RunRecord, Case,
     from owlt.captures.inspection.inspection import inspect
     from owlt.orchestrator.run.analysis import case_of_run
     from owlt.reports.results.channels import link_of
-    from owlt.reports.sessions.run_numbers import outcome_text
+    from owlt.reports.sessions.run_text import outcome_text
     from owlt.results.files import WrittenChannel
 
     record, case = case_of_run(run)
@@ -104,8 +104,8 @@ def analyse_one(capture: Path, options: CaptureOptions, host: Host, tables: str,
     from owlt.captures.inspection.traces import trace_one_side
     from owlt.captures.protocols.ladder import termination_lines
     from owlt.captures.protocols.messages import carried_file_bytes, message_counts, stated_failure
-    from owlt.reports.sessions.run_numbers import one_side_rows
     from owlt.reports.sessions.run_page import build_one_side_page, replaced_pages
+    from owlt.reports.sessions.run_text import one_side_rows
 
     directory = _output_directory(out, capture.parent / f"analysis-{capture.stem}")
     columns = read_columns(capture)
@@ -215,8 +215,8 @@ def _written(
     title: str, inspection: Inspection, case: Case, tables: str, directory: Path, already_suspect: list[str]
 ) -> Analysis:
     """Write the page of a transfer whose two captures were inspected."""
-    from owlt.reports.sessions.run_numbers import fault_rows, ledger_line, number_rows, outcome_text
     from owlt.reports.sessions.run_page import build_run_page, replaced_pages
+    from owlt.reports.sessions.run_text import fault_rows, ledger_line, number_rows, outcome_text
 
     _make_directory(directory)
     with replaced_pages(directory) as (draft, replaced):

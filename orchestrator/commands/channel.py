@@ -107,7 +107,7 @@ def list_channels(as_json: Json = False) -> None:
 @add_command(channel_app, "packets")
 def list_packets(as_json: Json = False) -> None:
     """List the classes of packets that faults can be aimed at."""
-    from owlt.emulator.channel.packet_filter import named_classes
+    from owlt.emulator.channel.aimed_fault import named_classes
 
     classes = (
         {"name": name, "meaning": meaning, "filter": expression}

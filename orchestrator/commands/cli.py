@@ -92,7 +92,7 @@ for name, group in (
 
 def _print_version(requested: bool) -> None:
     if requested:
-        from owlt.orchestrator.own_version import own_version
+        from owlt.installation import own_version
 
         print(f"owlt {own_version()}")
         raise typer.Exit

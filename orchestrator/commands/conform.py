@@ -144,9 +144,9 @@ def _performed(
 def _write(name: str, suite: Suite, findings: list[Finding], results: Path, again: str) -> None:
     """The page and the JUnit XML."""
     from owlt.inputs.quantities import format_size
+    from owlt.installation import own_version
     from owlt.orchestrator.checks.fault_cases import PLAIN_CHANNEL_TEXT, ladder_lines
     from owlt.orchestrator.checks.suites import junit
-    from owlt.orchestrator.own_version import own_version
     from owlt.reports.rendering import new_environment
 
     results.mkdir(parents=True, exist_ok=True)

@@ -272,9 +272,9 @@ def _write_page(
     direction: str,
 ) -> Path:
     """The page, with its figure."""
+    from owlt.installation import own_version
     from owlt.orchestrator.checks.edges import MEANINGS
     from owlt.orchestrator.checks.fault_cases import ladder_lines
-    from owlt.orchestrator.own_version import own_version
     from owlt.reports.drawing.fault_tests import Cell, draw_edges
     from owlt.reports.drawing.output import save_drawing
     from owlt.reports.rendering import new_environment

@@ -164,7 +164,7 @@ def check_sweep(sweep: Sweep, as_json: Json = False) -> None:
 
     Exit status: 0 if it can run here; 1 if something is missing on this machine; 2 for mistakes in the file.
     """
-    from owlt.orchestrator.checks.preconditions import missing_for_plan
+    from owlt.orchestrator.checks.doctor import missing_for_plan
     from owlt.orchestrator.profiles.catalogue import resolve, sweep_path
 
     printer = Printer(as_json)

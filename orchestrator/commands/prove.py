@@ -143,9 +143,9 @@ def _write_page(
     transfer: OneTransfer,
 ) -> Path:
     """The page of a proof, with its figure."""
+    from owlt.installation import own_version
     from owlt.orchestrator.checks.fault_cases import effect, ladder_lines
     from owlt.orchestrator.checks.proof import places_of
-    from owlt.orchestrator.own_version import own_version
     from owlt.reports.drawing.fault_tests import Cost, draw_losses
     from owlt.reports.drawing.output import save_drawing
     from owlt.reports.rendering import new_environment

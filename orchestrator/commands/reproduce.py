@@ -184,7 +184,7 @@ def _claims(directory: Path) -> Reproduction:
 
 def missing_for_sweep(sweep: Path, results: Path) -> list[Mistake]:
     """The programs of implementations that are missing for the runs that a sweep still has to perform."""
-    from owlt.orchestrator.checks.preconditions import missing_implementations
+    from owlt.orchestrator.checks.doctor import missing_implementations
     from owlt.orchestrator.profiles.catalogue import resolve
     from owlt.orchestrator.sweep.campaign import Start
 
@@ -229,7 +229,7 @@ def _perform(directory: Path, sweep: Path, results: Path | None, guests: int | N
 @contextmanager
 def _noted(directory: Path, results: Path, guests: int | None) -> Iterator[None]:
     """Record the claims in the results before their first run, and the performance after the runs. Raises OwltError."""
-    from owlt.orchestrator.own_version import own_version
+    from owlt.installation import own_version
     from owlt.orchestrator.rigs.processor_time import processor_name
     from owlt.orchestrator.steady_clock import steady_s
     from owlt.results.files import Performance, write_reproduced

@@ -18,7 +18,7 @@ from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer, print_requirements, verbosity
 from owlt.orchestrator.commands.usage import Inventory, Json, add_command, new_app, parse_for_s
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.rigs.lab.exclusive_change import Change, leased, require_no_session, session_of
+from owlt.orchestrator.rigs.lab.emulator import Change, leased, require_no_session, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -405,8 +405,7 @@ def _measured(lab: LabRig, channels: dict[str, ChannelSpec], directory: Path, is
 def _certified(rig: Rig, name: str, channel: ChannelSpec, directory: Path) -> Requirement:
     """Whether the emulator carries out a channel as specified, as it measures it on the test path."""
     from owlt.emulator.kernel.capabilities import missing_capabilities, missing_reasons
-    from owlt.orchestrator.checks.doctor import Requirement
-    from owlt.orchestrator.checks.preconditions import kernel_fix
+    from owlt.orchestrator.checks.doctor import Requirement, kernel_fix
     from owlt.orchestrator.run.worker import certify
     from owlt.results.certificates import read_certificate
     from owlt.results.files import CERTIFICATES

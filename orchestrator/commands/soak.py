@@ -212,8 +212,8 @@ def _kernel(plan: Plan) -> Kernel:
 
 def _task(part: _PartOfLife, kernel: Kernel) -> Task:
     """The task of a guest that performs the part of a life."""
+    from owlt.installation import own_version
     from owlt.orchestrator.checks.soaking import session_numbers
-    from owlt.orchestrator.own_version import own_version
     from owlt.orchestrator.rigs.provenance import provenance_of
     from owlt.orchestrator.run.task import Soak, Task
 
@@ -361,8 +361,8 @@ def _lines(part: _PartOfLife, outcome: _Outcome, again: str) -> list[str]:
 
 def _write_page(part: _PartOfLife, outcome: _Outcome, lines: Sequence[str], results: Path) -> Path:
     """The page of a soak, with its figure."""
+    from owlt.installation import own_version
     from owlt.orchestrator.checks.soaking import MEASURES
-    from owlt.orchestrator.own_version import own_version
     from owlt.reports.drawing.fault_tests import draw_soak
     from owlt.reports.drawing.output import save_drawing
     from owlt.reports.rendering import new_environment

@@ -67,7 +67,7 @@ def why(
     """
     from owlt.captures.inspection.causes import causes, compare
     from owlt.orchestrator.profiles.load import existing_results
-    from owlt.reports.sessions.explanation import explanation_json
+    from owlt.reports.sessions.run_text import explanation_json
     from owlt.results.files import PLAN_NAME
     from owlt.results.plain_files import real_root
 
@@ -114,7 +114,7 @@ def _lines(
     record: RunRecord, path: CriticalPath, suspect: Sequence[str], found: Sequence[Cause], every: bool
 ) -> Iterator[str]:
     """The breakdown of the session time, and the causes."""
-    from owlt.reports.sessions.explanation import cause_text, headline, share_rows
+    from owlt.reports.sessions.run_text import cause_text, headline, share_rows
 
     yield f"{record.run_id}: {record.outcome}; {headline(path)}"
     yield from (f"suspect: {reason}" for reason in suspect)
@@ -221,7 +221,7 @@ def _costs_json(costs: Costs) -> dict[str, Any]:
 
 def _comparison_lines(comparison: Comparison, other: str, every: bool) -> Iterator[str]:
     """The first packet that differs, and the causes that differ."""
-    from owlt.reports.sessions.explanation import difference_text
+    from owlt.reports.sessions.run_text import difference_text
 
     lengths_s = [length_ns / 1e9 for length_ns in comparison.lengths_ns]
     yield f"session time: {lengths_s[0]:.3f} s in this run, {lengths_s[1]:.3f} s in {other}"

@@ -28,7 +28,7 @@ from owlt.reports.page.certificates import CheckWords, check_words
 from owlt.reports.results.channels import channel_head
 from owlt.reports.results.load import Run
 from owlt.reports.sessions.protocols import ShownRun
-from owlt.reports.sessions.run_numbers import ledger_rows
+from owlt.reports.sessions.run_text import ledger_rows
 from owlt.reports.units import moment_text, size_text
 from owlt.results.certificates import Certificate, certificate_or_problem, of_machine
 from owlt.results.files import JOURNAL_NAME, ReportError, WrittenChannel, read_reported_record

@@ -22,7 +22,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.axes import QUEUE, WAYS
 from owlt.inputs.mistake import Mistake, ResultsConflict
 from owlt.inputs.sweep import Sweep
-from owlt.orchestrator.own_version import own_version
+from owlt.installation import own_version
 from owlt.orchestrator.planning.plan import (
     HOW_TO_WRITE_PLAN,
     Plan,

@@ -3,7 +3,7 @@
 The root is made once, as a mount namespace in which all programs of the host run. It contains
 only `SYSTEM`, the files that owlt needs, and the host's own directory. It does not contain home directories, results,
 the other hosts' directories, the keys of the rig and the sockets below /run (systemd, containers). Other paths that a
-profile names are added before a run (`orchestrator.hosts.visible_files`). `orchestrator.hosts.confinement` limits what
+profile names are added before a run (`orchestrator.hosts.binaries`). `orchestrator.hosts.confinement` limits what
 an implementation may do.
 
 Directories are overlays if the kernel supports them: two hosts then share neither the inodes nor the locks of a file.
@@ -15,9 +15,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from owlt.orchestrator.hosts.binaries import MAY_HOLD_RESULTS, SYSTEM, VIEW, is_below
 from owlt.orchestrator.hosts.confinement import ALONE, FIRST, KEPT, LAST, WITHOUT_A_RUN_BYTES
 from owlt.orchestrator.hosts.mount_namespace import fstab_field
-from owlt.orchestrator.hosts.visible_files import MAY_HOLD_RESULTS, SYSTEM, VIEW, is_below
 
 BASE = "/run/owlt"
 """The directory on a host that contains its own directory, named by its role, independent of its place on the

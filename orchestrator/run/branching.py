@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from owlt.emulator.channel.packet_filter import ANY
+from owlt.emulator.channel.aimed_fault import ANY
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.inputs.sweep import OF_CHANNELS
 from owlt.orchestrator.hosts.confinement import START_STEP_NS

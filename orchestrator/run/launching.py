@@ -25,16 +25,16 @@ from typing import IO, Any, Protocol
 from owlt.agents.contract.implementation import Clock
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.sweep import OF_CHANNELS, Sweep
+from owlt.installation import own_version
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.own_directories import process_directory
-from owlt.orchestrator.own_version import own_version
 from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB, guest_memory_mb
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
 from owlt.orchestrator.planning.run_channel import channel_key
 from owlt.orchestrator.planning.seeds import certification_seed
 from owlt.orchestrator.rigs import guest, namespaces
-from owlt.orchestrator.rigs.killed_programs import ask_warden
+from owlt.orchestrator.rigs.kernel_records import ask_warden
 from owlt.orchestrator.rigs.processor_time import ProcessorWaits, Waited, is_counted
 from owlt.orchestrator.rigs.provenance import Provenance
 from owlt.orchestrator.rigs.template import CopiedTemplate, Copy, Template

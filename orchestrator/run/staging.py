@@ -21,11 +21,10 @@ from owlt.agents.contract.placeholders import RunValues
 from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Side
 from owlt.inputs.validation import mistakes_in
-from owlt.orchestrator.hosts.binaries import MissingProgram, find_programs
+from owlt.orchestrator.hosts.binaries import MissingProgram, find_programs, show_files, texts_in
 from owlt.orchestrator.hosts.confinement import NOT_CONFINED, Confinement, Room, left_running
 from owlt.orchestrator.hosts.host import ANSWER_BYTES, FLOODED, LATE, Completed, Host, last_line
 from owlt.orchestrator.hosts.printable import how_ended
-from owlt.orchestrator.hosts.visible_files import show_files, texts_in
 from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import AdvertisedValues, Run, advertised_values
 from owlt.orchestrator.planning.run_channel import equivalent_bit_error_rate

@@ -13,7 +13,7 @@ from pydantic import AliasPath, BaseModel, ConfigDict, Field
 
 from owlt.agents.contract.implementation import Implementation
 from owlt.inputs.sweep import Sweep
-from owlt.orchestrator.own_version import own_version
+from owlt.installation import own_version
 from owlt.orchestrator.planning.plan import Batch, Channel, Plan, Run
 from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, Provenance
 from owlt.results.certificates import Certified

@@ -9,10 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from owlt.agents.contract.implementation import Implementation, Role
 from owlt.agents.contract.placeholders import render
-from owlt.orchestrator.hosts.binaries import LIBRARIES, MissingProgram, find_programs
+from owlt.orchestrator.hosts.binaries import LIBRARIES, MissingProgram, find_programs, show_files
 from owlt.orchestrator.hosts.host import LATE, Host, last_line
 from owlt.orchestrator.hosts.printable import how_ended, printable
-from owlt.orchestrator.hosts.visible_files import show_files
 from owlt.orchestrator.rigs.rig import Rig
 from owlt.results.record import ON_THE_RECEIVER, UNKNOWN
 

@@ -23,7 +23,7 @@ from owlt.agents.contract.implementation import Clock
 from owlt.emulator.certification.certificate import REAL_TOLERANCE_NS, VIRTUAL_TOLERANCE_NS, Certificate, Check
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.faults import ChannelRefused, EmulatorError
-from owlt.emulator.service.lease import LONGEST_LEASE_S
+from owlt.emulator.service.access import LONGEST_LEASE_S
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.hosts.mount_namespace import mount

@@ -20,10 +20,10 @@ from owlt.captures.protocols.view import ProtocolView
 from owlt.inputs.axes import AXES, BOTH_WAYS, WAYS, base_name
 from owlt.inputs.mistake import Mistake, Place
 from owlt.inputs.sweep import Sweep
+from owlt.installation import own_version
 from owlt.orchestrator.checks.shrinking import losses_of
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.own_directories import process_directory
-from owlt.orchestrator.own_version import own_version
 from owlt.orchestrator.planning.plan import Plan, Run, read_plan
 from owlt.orchestrator.planning.selection import Selection
 from owlt.orchestrator.private_names import PrivateNames

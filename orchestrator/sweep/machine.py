@@ -1,4 +1,4 @@
-"""The machine that workers run on: what it is missing for a plan (`checks.preconditions`), and its workers."""
+"""The machine that workers run on: what it is missing for a plan (`checks.doctor`), and its workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 from owlt.agents.contract.implementation import Clock
 from owlt.captures.pool import processes
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.checks.preconditions import missing_for_plan, running_kernel_capabilities, unsupported_channels
+from owlt.orchestrator.checks.doctor import missing_for_plan, running_kernel_capabilities, unsupported_channels
 from owlt.orchestrator.kernel.kernel import Kernel, find_kernel
 from owlt.orchestrator.planning.estimate import beyond_memory, disk_bytes, infeasible, machine_memory_bytes
 from owlt.orchestrator.planning.plan import Plan

@@ -43,7 +43,7 @@ from owlt.reports.drawing.link_boxes import boxes_of_links
 from owlt.reports.drawing.output import WORTH_A_PROCESS, KeptFigures
 from owlt.reports.looks import NAMED, SERIES
 from owlt.reports.page.certificates import certificate_address, check_words, limits, verdict_words
-from owlt.reports.page.figure_files import draw_figures, drawings, image, marks
+from owlt.reports.page.figure_files import TimeSection, draw_figures, drawings, image, marks, time_section
 from owlt.reports.page.implementations import ORIGINS, ImplementationRow, implementation_rows, origins_of, pairs_section
 from owlt.reports.page.provenance import drift_of, mixed_versions, provenance_of
 from owlt.reports.page.tables import (
@@ -64,7 +64,6 @@ from owlt.reports.page.tables import (
     tcp_problems,
     unexplained,
 )
-from owlt.reports.page.time_use import TimeSection, time_section
 from owlt.reports.rendering import Parts, new_environment
 from owlt.reports.replacing import replaced_directory
 from owlt.reports.results.channels import channel_head, link_words, outage_words, step_rows, timeline_words

@@ -33,16 +33,20 @@ from owlt.reports.drawing.output import save_drawing
 from owlt.reports.looks import INK, MUTED, RULE, STYLE, TIME, TIME_TITLES
 from owlt.reports.rendering import new_environment
 from owlt.reports.replacing import replaced_files
-from owlt.reports.sessions.explanation import cause_text, explanation_json, headline, share_rows, spent_ns
 from owlt.reports.sessions.ladder import draw_ladder
-from owlt.reports.sessions.run_numbers import (
+from owlt.reports.sessions.run_text import (
+    cause_text,
+    explanation_json,
     fault_rows,
+    headline,
     ledger_rows,
     message_rows,
     number_rows,
     one_side_rows,
     outcome_text,
     session_text,
+    share_rows,
+    spent_ns,
 )
 from owlt.reports.sessions.trace_figure import draw_traces
 from owlt.results.plain_files import files_in, make_directory, remove, write_whole

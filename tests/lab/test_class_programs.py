@@ -15,7 +15,7 @@ from scapy.layers.l2 import ARP, Ether
 from scapy.layers.sctp import SCTP
 from scapy.packet import Packet, Raw
 
-from owlt.emulator.channel.packet_filter import compiled, named_classes, passes
+from owlt.emulator.channel.aimed_fault import compiled, named_classes, passes
 from owlt.emulator.kernel.aims import as_classifier
 from owlt.emulator.kernel.bpf.loading import BpfError, Classifier
 from tests.conftest import require

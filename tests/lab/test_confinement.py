@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from owlt.orchestrator.hosts.binaries import SHOW, results_directories
 from owlt.orchestrator.hosts.confinement import (
     ALONE,
     CAPABILITIES,
@@ -23,7 +24,6 @@ from owlt.orchestrator.hosts.confinement import (
     confined,
     left_running,
 )
-from owlt.orchestrator.hosts.visible_files import SHOW, results_directories
 from owlt.orchestrator.rigs.enclosure import enclosure
 from owlt.orchestrator.rigs.guest import needed_paths
 from owlt.orchestrator.rigs.network import ADDRESSES

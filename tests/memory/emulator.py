@@ -19,10 +19,9 @@ from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.channel.text import LARGEST_SEED
 from owlt.emulator.faults import ChannelRefused, PortRefused, TimelineError
 from owlt.emulator.kernel.link_to_stages import Stages, link_of, retaining_netems, stages_of
-from owlt.emulator.service.access import Credentials
+from owlt.emulator.service.access import Credentials, LeaseKeeper
 from owlt.emulator.service.client import EmulatorClient, Transport
 from owlt.emulator.service.emulator import NO_TIMELINE, NO_TIMELINE_STATUS, TIMELINE_IS_RUNNING, Emulator
-from owlt.emulator.service.lease import LeaseKeeper
 from owlt.emulator.service.methods import Methods
 from owlt.emulator.service.player import Moment, moments, seeded_links
 from owlt.emulator.service.request_checks import (

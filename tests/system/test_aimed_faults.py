@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from owlt.emulator.channel.packet_filter import compiled, passes
+from owlt.emulator.channel.aimed_fault import compiled, passes
 from tests.system.conftest import Guest
 from tests.system.test_channel_changes import MS, SLACK_NS, Passed, passed
 from tests.system.test_emulator_channel import SCRIPTS, read_pcap

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from owlt.emulator.channel.packet_filter import expression_of, over_both_versions
+from owlt.emulator.channel.aimed_fault import expression_of, over_both_versions
 from tests.conftest import require_command
 from tests.system.sweeps import RECORDED, owlt, perform
 

@@ -14,7 +14,7 @@ from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.frames.session import Session
 from owlt.captures.protocols.messages import messages
-from owlt.emulator.channel.packet_filter import expression_of, over_both_versions
+from owlt.emulator.channel.aimed_fault import expression_of, over_both_versions
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from tests.conftest import require_command
 from tests.unit.captures.making import GOLDEN

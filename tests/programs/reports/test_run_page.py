@@ -12,8 +12,8 @@ import pytest
 from owlt.captures.accounting.ledger import Ledger
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.inspection.inspection import Case, Inspection, inspect
-from owlt.reports.sessions.run_numbers import count_text, ledger_line, ledger_rows, number_rows, outcome_text
 from owlt.reports.sessions.run_page import build_run_page, replaced_pages, run_tables, write_tables
+from owlt.reports.sessions.run_text import count_text, ledger_line, ledger_rows, number_rows, outcome_text
 from tests.conftest import require_command
 from tests.unit.captures.making import SESSION, later, timed, udp_frame, write_pcap
 

@@ -18,7 +18,7 @@ from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, Claims
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.inspection.inspection import Case
 from owlt.captures.matches.matching import match_captures
-from owlt.reports.sessions.run_numbers import ledger_line, one_side_rows
+from owlt.reports.sessions.run_text import ledger_line, one_side_rows
 from tests.unit.captures.making import (
     RECEIVER,
     RECEIVER_6,

@@ -19,7 +19,7 @@ from owlt.captures.matches.delivery import INTACT
 from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.others import Sctp
 from owlt.captures.protocols.reader import NO_FIELDS, Packet, Unreadable
-from owlt.emulator.channel.packet_filter import compiled
+from owlt.emulator.channel.aimed_fault import compiled
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, ethernet, flip, later, sctp_frame, timed, write_pcap
 from tests.unit.emulator.test_aimed_faults import passes
 

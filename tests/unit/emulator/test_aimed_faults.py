@@ -11,9 +11,8 @@ from scapy.layers.l2 import Ether
 from scapy.layers.sctp import SCTP, SCTPChunkData
 from scapy.packet import Packet, Raw
 
-from owlt.emulator.channel.aimed_fault import FieldChange
-from owlt.emulator.channel.packet_filter import compiled, named_classes
-from owlt.emulator.channel.packet_filter import passes as passes_frame
+from owlt.emulator.channel.aimed_fault import FieldChange, compiled, named_classes
+from owlt.emulator.channel.aimed_fault import passes as passes_frame
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import InvalidChannel
 from owlt.emulator.service.fault_player import rules_of, with_field, with_flipped_bits

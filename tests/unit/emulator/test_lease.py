@@ -10,7 +10,7 @@ from threading import Condition, Event, Thread
 import pytest
 
 from owlt.emulator.faults import ChannelRefused, InvalidLease, LeaseHeld, LeaseLost
-from owlt.emulator.service.lease import LeaseBook, LeaseKeeper
+from owlt.emulator.service.access import LeaseBook, LeaseKeeper
 
 
 class Clock:

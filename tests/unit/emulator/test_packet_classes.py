@@ -17,7 +17,7 @@ from scapy.packet import Packet, Raw
 from owlt.agents.ltp import segments as ltp
 from owlt.agents.saratoga import version0, version1
 from owlt.agents.saratoga.packets import Data, Status
-from owlt.emulator.channel.packet_filter import compiled, named_classes
+from owlt.emulator.channel.aimed_fault import compiled, named_classes
 from tests.scapy_layers import bundle as layer
 from tests.unit.captures.test_custody_layer import built
 from tests.unit.emulator.test_aimed_faults import passes

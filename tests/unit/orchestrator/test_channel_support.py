@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from owlt.orchestrator.checks.preconditions import unsupported_channels
+from owlt.orchestrator.checks.doctor import unsupported_channels
 from owlt.orchestrator.planning.selection import Selection
 from owlt.orchestrator.profiles.catalogue import resolve
 from tests.memory.emulator import CAPABILITIES, MemoryEmulator

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from owlt.agents.contract.implementation import Implementation
-from owlt.orchestrator.checks.preconditions import missing_for_plan, unavailable_congestion_controls
+from owlt.orchestrator.checks.doctor import missing_for_plan, unavailable_congestion_controls
 from owlt.orchestrator.errors import SweepMistake
 from owlt.orchestrator.kernel.kernel import Kernel, keep_kernel, recipe_digest
 from owlt.orchestrator.planning.plan import Plan

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
+from owlt.installation import own_version
 from owlt.orchestrator.commands.cli import app, main
 from owlt.orchestrator.commands.edges import InterruptionOptions, Mode
 from owlt.orchestrator.commands.fault_tests import OneTransfer
@@ -22,7 +23,6 @@ from owlt.orchestrator.commands.prove import Faults
 from owlt.orchestrator.commands.soak import LifeOptions
 from owlt.orchestrator.commands.usage import UsageError, profile_names
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.own_version import own_version
 from owlt.orchestrator.profiles import catalogue
 from tests.import_graph import PROJECT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.orchestrator.commands.host_baselines import file_baseline, iperf3_baseline
+from owlt.orchestrator.commands.performing import file_baseline, iperf3_baseline
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.catalogue import find_implementation, resolve
 from tests.unit.orchestrator.test_lab import DEMO

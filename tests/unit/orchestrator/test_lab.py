@@ -11,8 +11,8 @@ import pytest
 
 from owlt.emulator.faults import EmulatorUnreachable, LeaseHeld
 from owlt.emulator.service.client import EmulatorClient
+from owlt.orchestrator.checks.doctor import missing_for_plan
 from owlt.orchestrator.checks.lab_doctor import examine_lab
-from owlt.orchestrator.checks.preconditions import missing_for_plan
 from owlt.orchestrator.commands.performing import Performing, Selected, as_typed
 from owlt.orchestrator.commands.rig import release
 from owlt.orchestrator.errors import Missing, OwltError, ProfileError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from owlt.orchestrator.rigs.lab.conditions import (
+from owlt.orchestrator.rigs.lab.raising import (
     Reading,
     doubts_about_ports,
     doubts_between,

@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 from owlt.agents.contract.requirements import Need
 from owlt.inputs.mistake import Mistake, ResultsConflict
 from owlt.inputs.sweep import Sweep
-from owlt.orchestrator.checks.doctor import Requirement, examine
-from owlt.orchestrator.checks.preconditions import missing_for_plan
+from owlt.orchestrator.checks.doctor import Requirement, examine, missing_for_plan
 from owlt.orchestrator.commands import cli
 from owlt.orchestrator.commands.machine import print_requirements
 from owlt.orchestrator.commands.output import Printer, Verbosity

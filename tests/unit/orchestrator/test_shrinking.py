@@ -13,7 +13,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from owlt.captures.matches.delivery import UNCHECKED_BITS
-from owlt.emulator.channel.packet_filter import compiled, passes
+from owlt.emulator.channel.aimed_fault import compiled, passes
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.orchestrator.checks.counterfactuals import losses_among, packets_on_link
 from owlt.orchestrator.checks.fault_cases import Direction, Hit, Hits, Place, aimed_at, case_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.orchestrator.hosts.visible_files import is_below, named_paths, texts_in
+from owlt.orchestrator.hosts.binaries import is_below, named_paths, texts_in
 
 
 @pytest.mark.parametrize(

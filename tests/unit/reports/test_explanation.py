@@ -7,8 +7,8 @@ from matplotlib.collections import PolyCollection
 
 from owlt.captures.inspection.causes import causes
 from owlt.reports.drawing.sweep_figures import save
-from owlt.reports.sessions.explanation import cause_text, explanation_json, headline, share_rows, spent_ns
 from owlt.reports.sessions.run_page import ROWS, draw_waterfall
+from owlt.reports.sessions.run_text import cause_text, explanation_json, headline, share_rows, spent_ns
 from owlt.results.waits import TimedWait
 from tests.unit.captures.test_critical_path import KNOWN, MS, explained, file_of, rung
 

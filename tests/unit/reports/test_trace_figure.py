@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from owlt.captures.inspection.offsets import Acknowledgements, FileData
-from owlt.captures.inspection.traces import Delays, Traces, Way
+from owlt.captures.inspection.traces import Acknowledgements, Delays, FileData, Traces, Way
 from owlt.captures.matches.bottleneck import Link, Queue
 from owlt.reports.drawing.output import inlined
 from owlt.reports.drawing.sweep_figures import save
