@@ -1,7 +1,7 @@
 """Draw docs/harq-calibration.svg, the share of packets that HARQ delivers by SNR: python -m tests.harq_calibration
 
 The points are seed 003's (Tauran et al. 2017, tables 1 and 2, columns "HARQ Success"), the curve is
-`emulator.models.land_mobile` over many fading series of 600 s, the band the middle 90 % of these series.
+`emulator.models.links` over many fading series of 600 s, the band the middle 90 % of these series.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from owlt.emulator.models.land_mobile import (
+from owlt.emulator.models.links import (
     INTERMEDIATE_TREE_SHADOW,
     Environment,
     attempt_shares,

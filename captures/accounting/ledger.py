@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from owlt.captures.accounting.counts import CapturedFrames, DirectionCounters, marked_packets
+from owlt.captures.accounting.measures import CapturedFrames, DirectionCounters, marked_packets
 from owlt.captures.accounting.suspicion import suspect_arrivals, suspect_counts
 from owlt.captures.frames.columns import Columns, Rows
 from owlt.captures.frames.decoding import ECT

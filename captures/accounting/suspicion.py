@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.captures.accounting.counts import CapturedFrames, DirectionCounters
-from owlt.captures.accounting.measures import rate_over
+from owlt.captures.accounting.measures import CapturedFrames, DirectionCounters, rate_over
 from owlt.captures.files.blocks import ETHERNET_BYTES
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import Host

@@ -142,7 +142,7 @@ def inspect(
     """Look at both captures, whose columns are hashed over the same part of frames (`summary.summary.read_both`).
 
     `kept` is the summary that was made of them before, perhaps when their frames were complete; `crossing` is
-    what is kept of their packets (`captures.accounting.derived_files.load_pairs`), None if nothing is. Raises ValueError
+    what is kept of their packets (`accounting.derived_files.load_pairs`), None if nothing is. Raises ValueError
     if the dissector's options are not known, OSError.
     """
     notes: list[str] = []

@@ -18,9 +18,9 @@ from xml.etree import ElementTree
 
 from pydantic import BaseModel, ConfigDict
 
-from owlt.captures.accounting.counts import DirectionCounters
 from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load_or_make, load_or_match
 from owlt.captures.accounting.ledger import account
+from owlt.captures.accounting.measures import DirectionCounters
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.frames.columns import Columns
 from owlt.captures.frames.session import HOSTS, Host, Session

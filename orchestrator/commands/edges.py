@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from owlt.agents.contract import implementation as contract
     from owlt.emulator.channel.spec import ChannelSpec
     from owlt.inputs.sweep import Restart
-    from owlt.orchestrator.checks.edges import EdgeTrial, Interruption, Phase
+    from owlt.orchestrator.checks.fault_cases import EdgeTrial, Interruption, Phase
 
 EDGES = Path("results", "edges")
 PAGE, FIGURE = "index.html", "edges.svg"
@@ -122,7 +122,7 @@ def edges(
 
     Exit status: 0 if the file is delivered in every case, 1 if not.
     """
-    from owlt.orchestrator.checks.edges import DELIVERED, PlainRun, phases_of, trial_of
+    from owlt.orchestrator.checks.fault_cases import DELIVERED, PlainRun, phases_of, trial_of
     from owlt.results.plain_files import real_root
 
     printer = Printer(as_json)
@@ -194,7 +194,7 @@ def _link(transfer: OneTransfer, may_have_timeline: bool) -> ChannelSpec:
 
 def _cases(found: Sequence[Phase], options: InterruptionOptions, gaps_ns: Sequence[int]) -> dict[str, Interruption]:
     """The interruptions of a transfer with these phases, by the name of their case."""
-    from owlt.orchestrator.checks.edges import Interruption, at_most
+    from owlt.orchestrator.checks.fault_cases import Interruption, at_most
 
     interruptions = [
         Interruption(phase, gap_ns, how, options.restart)
@@ -236,7 +236,7 @@ def _over(
     """The channel of each case, and which host restarts during it."""
     from owlt.inputs.quantities import format_delay
     from owlt.inputs.sweep import Restart
-    from owlt.orchestrator.checks.edges import with_outage
+    from owlt.orchestrator.checks.fault_cases import with_outage
 
     channels = {name: with_outage(link, each, direction) if each.host is None else link for name, each in cases.items()}
     restarts = {
@@ -273,8 +273,7 @@ def _write_page(
 ) -> Path:
     """The page, with its figure."""
     from owlt.installation import own_version
-    from owlt.orchestrator.checks.edges import MEANINGS
-    from owlt.orchestrator.checks.fault_cases import ladder_lines
+    from owlt.orchestrator.checks.fault_cases import MEANINGS, ladder_lines
     from owlt.reports.drawing.fault_tests import Cell, draw_edges
     from owlt.reports.drawing.output import save_drawing
     from owlt.reports.rendering import new_environment

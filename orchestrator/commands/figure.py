@@ -153,7 +153,7 @@ def figure(
 
 
 def _require_time(rows: Sequence[Row], results: Sequence[Path]) -> None:
-    from owlt.reports.comparison.time_use import has_time
+    from owlt.reports.comparison.cells import has_time
 
     if not has_time(rows):
         problem, fix = "no run has a time account", f"owlt why {results[0]}"
@@ -161,8 +161,8 @@ def _require_time(rows: Sequence[Row], results: Sequence[Path]) -> None:
 
 
 def _specification(options: FigureOptions) -> Specification:
+    from owlt.reports.comparison.theory import COLUMNS, THEORIES
     from owlt.reports.drawing.specification import WIDTHS_MM, Specification
-    from owlt.reports.drawing.theory_curves import COLUMNS, THEORIES
 
     if options.kind not in KINDS:
         raise OwltError(not_one_of(options.kind, KINDS).below("--kind"))

@@ -14,7 +14,7 @@ from owlt.emulator.channel.link import LinkSpec
 from owlt.emulator.channel.spec import DIRECTIONS, ChannelSpec
 from owlt.emulator.channel.text import SMALLEST_ERROR_RATE
 from owlt.emulator.faults import InvalidChannel
-from owlt.emulator.models.land_mobile import (
+from owlt.emulator.models.links import (
     AVERAGE_TABLE_ENTRIES,
     SuccessTable,
     attempt_shares,

@@ -293,7 +293,7 @@ def read_error_rates(path: Path) -> list[tuple[float, float]]:
 
 
 def _frames(request: Coded) -> Frames:
-    from owlt.emulator.models.coded_link import ERROR_CONTROL_BYTES, FRAME_OVERHEAD_BYTES
+    from owlt.emulator.models.links import ERROR_CONTROL_BYTES, FRAME_OVERHEAD_BYTES
 
     if request.chosen_code not in CODES[request.frame]:
         expected = f"one of {', '.join(code.value for code in CODES[request.frame])} for {request.frame.value} frames"
@@ -313,7 +313,7 @@ def _frames(request: Coded) -> Frames:
 
 
 def _telemetry_frames(request: Coded, header: int) -> Frames:
-    from owlt.emulator.models.coded_link import INTERLEAVING_DEPTHS, CodedFrame, bit_error_rate_of, frame_error_rate
+    from owlt.emulator.models.links import INTERLEAVING_DEPTHS, CodedFrame, bit_error_rate_of, frame_error_rate
 
     depth = 5 if request.interleaving is None else request.interleaving
     if depth not in INTERLEAVING_DEPTHS:
@@ -333,7 +333,7 @@ def _telemetry_frames(request: Coded, header: int) -> Frames:
 
 
 def _command_frames(request: Coded, header: int) -> Frames:
-    from owlt.emulator.models.coded_link import CommandFrame, bit_error_rate_of, command_error_rate
+    from owlt.emulator.models.links import CommandFrame, bit_error_rate_of, command_error_rate
 
     _refuse(request.interleaving is not None, "--interleaving", request.chosen_code)
     most = _most_tc_bytes(header)
@@ -377,7 +377,7 @@ def _other_frames(request: Coded) -> Frames:
 
 
 def _most_tc_bytes(header: int) -> int:
-    from owlt.emulator.models.coded_link import LONGEST_TC_FRAME_BYTES
+    from owlt.emulator.models.links import LONGEST_TC_FRAME_BYTES
 
     return LONGEST_TC_FRAME_BYTES - header
 
@@ -423,7 +423,7 @@ def _error_rate(frames: Frames, request: Coded) -> float:
 
 
 def _error_rate_at(frames: Frames, ebn0: float, table: Path | None) -> float:
-    from owlt.emulator.models.coded_link import interpolated_error_rate
+    from owlt.emulator.models.links import interpolated_error_rate
 
     if table is not None:
         rows = read_error_rates(table)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from owlt.orchestrator.checks.costs import Costs, Counterfactual
     from owlt.orchestrator.checks.counterfactuals import Times
     from owlt.orchestrator.planning.plan import Plan
-    from owlt.reports.comparison.cells import Cell
-    from owlt.reports.comparison.time_use import TimeUse
+    from owlt.reports.comparison.cells import Cell, TimeUse
     from owlt.results.record import RunRecord
 
 MOST_CAUSES = 3
@@ -249,9 +248,8 @@ def explain_results(results: Path, as_json: bool) -> None:
     from owlt.orchestrator.run.analysis import account_runs
     from owlt.reports.answer.reasons import largest_shares
     from owlt.reports.answer.regions import dimensions_of
-    from owlt.reports.comparison.cells import cells_of
+    from owlt.reports.comparison.cells import cells_of, shown_kinds
     from owlt.reports.comparison.stopping import load_due_results
-    from owlt.reports.comparison.time_use import shown_kinds
 
     without = account_runs(results)
     loaded = load_due_results(results)
@@ -285,7 +283,7 @@ def explain_results(results: Path, as_json: bool) -> None:
 
 def _time_uses(cells: Sequence[Cell]) -> Iterator[tuple[Cell, str, TimeUse]]:
     """The time use of each implementation in each cell, if any of its runs has a time account."""
-    from owlt.reports.comparison.time_use import time_use
+    from owlt.reports.comparison.cells import time_use
 
     for cell in cells:
         for name, sample in cell.samples.items():

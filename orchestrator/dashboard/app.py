@@ -23,17 +23,17 @@ from werkzeug.exceptions import HTTPException
 
 from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.dashboard.answers import Answers
-from owlt.orchestrator.dashboard.control import Retries, add_control_pages, add_retry_pages
-from owlt.orchestrator.dashboard.emulator_page import EmulatorWatch, add_emulator_page
-from owlt.orchestrator.dashboard.index import LEVELS, SHOWN_METRICS, Directories
-from owlt.orchestrator.dashboard.packet_views import (
+from owlt.orchestrator.dashboard.background import (
     LONGEST_LIST_S,
     AnalysisProcesses,
+    Answers,
     PacketViews,
     list_missing,
     lists_in,
 )
+from owlt.orchestrator.dashboard.control import Retries, add_control_pages, add_retry_pages
+from owlt.orchestrator.dashboard.emulator_page import EmulatorWatch, add_emulator_page
+from owlt.orchestrator.dashboard.index import LEVELS, SHOWN_METRICS, Directories
 from owlt.orchestrator.dashboard.protection import Token, protect
 from owlt.orchestrator.dashboard.run_pages import add_run_pages
 from owlt.orchestrator.dashboard.sweep_pages import Tags, add_file_pages, add_sweep_pages

@@ -158,8 +158,8 @@ def _hit_in_bursts(link: LinkSpec, frame_bytes: int) -> list[float]:
     if not (link.loss or link.coding):
         return []
     # imported here because they load numpy, which would enlarge the memory of every guest
-    from owlt.emulator.certification.bursts import BurstLoss
     from owlt.emulator.certification.expectations import Expectations
+    from owlt.emulator.certification.intervals import BurstLoss
 
     coded = Expectations(link, 0).dropped_probability(frame_bytes) if link.coding else 0.0
     return [coded, BurstLoss.of(link.loss).mean_rate]

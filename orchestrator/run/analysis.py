@@ -21,9 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from owlt.captures.accounting.counts import direction_counters
 from owlt.captures.accounting.cutting import is_cut, keep_only_headers
 from owlt.captures.accounting.derived_files import CAPTURES
+from owlt.captures.accounting.measures import direction_counters
 from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Links, Transfer, load_or_summarise, load_summary
 from owlt.captures.accounting.suspicion import Expected
 from owlt.captures.files.blocks import CutShort, NotACapture

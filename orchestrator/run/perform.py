@@ -30,31 +30,29 @@ from owlt.orchestrator.planning.plan import Run
 from owlt.orchestrator.rigs.kernel_records import WaitRecorder
 from owlt.orchestrator.run.applying import apply_channel, close_channel, start_timeline
 from owlt.orchestrator.run.branching import Branching
-from owlt.orchestrator.run.capturing import (
-    AtTheEnd,
-    CapturingHost,
-    channel_now,
-    drain_channel,
-    fetch_captures,
-    require_captures,
-    require_room,
-    require_space,
-    start_captures,
-    start_host_captures,
-    stop_captures,
-    stop_host_captures,
-)
 from owlt.orchestrator.run.left_files import Comparison, ReceivedFile, compare, files_left, inspect_received, keep_files
 from owlt.orchestrator.run.life import HostLife
 from owlt.orchestrator.run.observing import (
+    AtTheEnd,
+    CapturingHost,
     Sockets,
+    channel_now,
+    drain_channel,
+    fetch_captures,
     increases,
     last_change_ns,
     opened_since,
     read_refusals,
     read_sockets,
+    require_captures,
+    require_room,
+    require_space,
+    start_captures,
+    start_host_captures,
     start_sampling,
     start_watch,
+    stop_captures,
+    stop_host_captures,
     stop_sampling,
 )
 from owlt.orchestrator.run.programs import (

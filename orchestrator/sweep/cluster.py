@@ -33,10 +33,9 @@ from owlt.orchestrator.planning.plan import Batch, Plan
 from owlt.orchestrator.rigs.provenance import Provenance, provenance_of
 from owlt.orchestrator.run.launching import Launcher, Worker, WorkerHung
 from owlt.orchestrator.sweep import cluster_service
-from owlt.orchestrator.sweep.allocation import Places, blocks_of_repetitions
 from owlt.orchestrator.sweep.cluster_security import require_loopback_only, security_for
 from owlt.orchestrator.sweep.cluster_service import Opened, WorkerReport
-from owlt.orchestrator.sweep.machine import THIS_MACHINE
+from owlt.orchestrator.sweep.machine import THIS_MACHINE, Places, blocks_of_repetitions
 from owlt.results.certificates import Certified
 from owlt.results.plain_files import as_file_name, create, make_directory
 
@@ -64,7 +63,7 @@ class Member:
 
 
 class Pool:
-    """The slots of all machines, as `orchestrator.sweep.allocation.Places`. Any thread may call it."""
+    """The slots of all machines, as `orchestrator.sweep.machine.Places`. Any thread may call it."""
 
     def __init__(
         self, client: Client, user: str, plan: Plan, provenance: Provenance, warn: Callable[[str], None]

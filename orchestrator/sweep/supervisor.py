@@ -35,8 +35,8 @@ from owlt.orchestrator.run.events import (
 from owlt.orchestrator.run.launching import Launcher, Worker
 from owlt.orchestrator.run.task import channel_keys
 from owlt.orchestrator.steady_clock import steady_s
-from owlt.orchestrator.sweep.allocation import Allocation, Places
 from owlt.orchestrator.sweep.journal import Journal, open_journal
+from owlt.orchestrator.sweep.machine import Allocation, Places
 from owlt.orchestrator.sweep.monitoring import SweepContext, WorkerMonitor
 from owlt.orchestrator.sweep.publishing import Publisher, set_aside
 from owlt.orchestrator.sweep.scheduling import Deadline, Quarantine, Scheduler, Timing

@@ -26,6 +26,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 
 from owlt.inputs.axes import OF_THE_LINK, conditions_of
 from owlt.reports.comparison.cells import Point
+from owlt.reports.comparison.theory import THEORIES, curve
 from owlt.reports.drawing.answer_map import counts_text, draw_map
 from owlt.reports.drawing.output import write_figure
 from owlt.reports.drawing.paper_panels import (
@@ -43,7 +44,6 @@ from owlt.reports.drawing.paper_panels import (
 )
 from owlt.reports.drawing.scales import apply_scale, scale_for
 from owlt.reports.drawing.specification import SETTINGS, Specification, divided, samples_by, selected, values_of
-from owlt.reports.drawing.theory_curves import INK_LINES, THEORIES, curve
 from owlt.reports.looks import INK, MUTED, PAPER, STYLE_NAME, GroupLooks, font_style, looks_of
 from owlt.reports.results.rows import Row
 from owlt.reports.units import listed, tick_text
@@ -57,6 +57,8 @@ MARK_LETTERS = 7
 PANEL_SHAPE = 0.72
 """The height of a panel over its width."""
 MOST_PANEL_HEIGHT_MM = 60.0
+INK_LINES: tuple[Any, ...] = ((0, (6, 2)), (0, (2, 2)), (0, (6, 2, 2, 2)), (0, (1, 1)), (0, (9, 2)))
+"""The lines of theories, in their order."""
 
 
 def draw_figure(rows: Sequence[Row], specification: Specification) -> Figure:

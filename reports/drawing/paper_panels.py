@@ -18,9 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from owlt.captures.inspection.critical_path import KINDS, Kind
-from owlt.reports.comparison.cells import Sample
+from owlt.reports.comparison.cells import Sample, TimeUse, shown_kinds, time_use
 from owlt.reports.comparison.estimates import box_numbers, estimate
-from owlt.reports.comparison.time_use import TimeUse, shown_kinds, time_use
 from owlt.reports.drawing.answer_map import counts_text
 from owlt.reports.drawing.boxes import BoxLooks, draw_boxes
 from owlt.reports.drawing.specification import (

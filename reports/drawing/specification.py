@@ -225,7 +225,7 @@ class Specification:
     facets: tuple[Quantity, ...] = ()
     filters: tuple[Filter, ...] = ()
     theory: tuple[str, ...] = ()
-    """The names of theories to draw, of `reports.drawing.theory_curves`; of a figure of goodput."""
+    """The names of theories to draw, of `reports.comparison.theory`; of a figure of goodput."""
     order: tuple[str, ...] = ()
     """Groups in the order that decides their looks; the others follow in the order of the rows."""
     rule: Rule = DEFAULT_RULE

@@ -15,12 +15,11 @@ from markupsafe import Markup
 from owlt.captures.pool import Share
 from owlt.reports.answer.reasons import largest_shares
 from owlt.reports.answer.regions import ACROSS, Dimension, dimensions_of
-from owlt.reports.comparison.cells import Cell, Point, with_labels
+from owlt.reports.comparison.cells import Cell, Point, has_time, time_use, with_labels
 from owlt.reports.comparison.estimates import Box
 from owlt.reports.comparison.metrics import FURTHER, METRICS
 from owlt.reports.comparison.panels import Figure
 from owlt.reports.comparison.theory import Comparison
-from owlt.reports.comparison.time_use import has_time, time_use
 from owlt.reports.drawing.boxes import Bounds, bounds_of
 from owlt.reports.drawing.output import KeptFigures, digest_of_drawing, inlined
 from owlt.reports.drawing.paper_figure import draw_figure

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from owlt.captures.accounting.counts import direction_counters
+from owlt.captures.accounting.measures import direction_counters
 from owlt.captures.files.blocks import NotACapture
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.session import HOSTS, Session, sent_by

@@ -20,9 +20,9 @@ from flask import Flask, request
 from werkzeug.serving import make_server
 
 from owlt.orchestrator.dashboard.app import Background, new_app
+from owlt.orchestrator.dashboard.background import AnalysisProcesses, PacketViews
 from owlt.orchestrator.dashboard.emulator_page import EmulatorWatch
 from owlt.orchestrator.dashboard.index import Directories
-from owlt.orchestrator.dashboard.packet_views import AnalysisProcesses, PacketViews
 from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.dashboard.sweep_pages import TAG
 from owlt.orchestrator.run.events import RunStarted, SweepStarted

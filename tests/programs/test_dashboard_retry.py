@@ -13,9 +13,9 @@ from flask.testing import FlaskClient
 from owlt.orchestrator.commands.cli import USER_ERROR_STATUS
 from owlt.orchestrator.commands.performing import ASSERTION_STATUS, SOME_FAILED_STATUS
 from owlt.orchestrator.dashboard.app import Background, new_app
+from owlt.orchestrator.dashboard.background import PacketViews
 from owlt.orchestrator.dashboard.control import Retries, owlt_extend, owlt_retry
 from owlt.orchestrator.dashboard.index import Directories
-from owlt.orchestrator.dashboard.packet_views import PacketViews
 from owlt.orchestrator.dashboard.protection import Token
 from owlt.results.lock import locked
 from tests.unit.orchestrator.dashboard.conftest import COMPLETED, SMALL, Client

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from owlt.captures.accounting.counts import direction_counters
 from owlt.captures.accounting.cutting import is_cut
 from owlt.captures.accounting.ledger import Account, account
+from owlt.captures.accounting.measures import direction_counters
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.frames.session import Session
 from owlt.captures.matches.matching import match_captures

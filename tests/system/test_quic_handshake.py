@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.accounting.counts import direction_counters
+from owlt.captures.accounting.measures import direction_counters
 from owlt.captures.frames.session import HOSTS, Host, Session
 from owlt.captures.protocols.quic_handshake import QuicHandshake, load_or_count
 from owlt.results.record import read_record

@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from owlt.captures.accounting.counts import direction_counters
+from owlt.captures.accounting.measures import direction_counters
 from owlt.captures.accounting.summary import read_both
 from owlt.captures.accounting.suspicion import Expected
 from owlt.captures.inspection.inspection import Case, Inspection, inspect

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from owlt.captures.accounting.counts import DirectionCounters, direction_counters
-from owlt.captures.accounting.measures import DelaySummary, summarise_delays
+from owlt.captures.accounting.measures import DelaySummary, DirectionCounters, direction_counters, summarise_delays
 from owlt.captures.accounting.summary import CaptureSummary, Transfer
 from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, Expected
 from owlt.results.record import CaptureCounters

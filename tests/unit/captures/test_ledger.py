@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scapy.layers.l2 import ARP
 
-from owlt.captures.accounting.counts import CapturedFrames, DirectionCounters, direction_counters
 from owlt.captures.accounting.ledger import Account, Ledger, account
+from owlt.captures.accounting.measures import CapturedFrames, DirectionCounters, direction_counters
 from owlt.captures.accounting.suspicion import suspect_counts
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.matches.matching import match_captures

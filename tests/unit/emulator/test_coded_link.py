@@ -14,7 +14,7 @@ from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.faults import InvalidChannel
 from owlt.emulator.kernel.bpf_stages import ErrorProcess
 from owlt.emulator.kernel.link_to_stages import link_of, stages_of
-from owlt.emulator.models.coded_link import (
+from owlt.emulator.models.links import (
     FRAME_OVERHEAD_BYTES,
     CodedFrame,
     CommandFrame,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy
 import pytest
 
-from owlt.emulator.models.land_mobile import (
+from owlt.emulator.models.links import (
     INTERMEDIATE_TREE_SHADOW,
     TABLE_ENTRIES,
     Environment,

@@ -14,7 +14,7 @@ from owlt.orchestrator.profiles.catalogue import implementations_of
 from owlt.orchestrator.rigs.processor_time import Patience
 from owlt.orchestrator.run.events import ChannelCertified, Entry
 from owlt.orchestrator.run.task import Task
-from owlt.orchestrator.sweep.allocation import SlotsHere
+from owlt.orchestrator.sweep.machine import SlotsHere
 from owlt.orchestrator.sweep.scheduling import Timing
 from owlt.orchestrator.sweep.supervisor import Workers, supervise
 from owlt.results.certificates import write_certificate

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from owlt.orchestrator.planning.plan import Batch, Plan
-from owlt.orchestrator.sweep.allocation import Allocation, SlotsHere, blocks_of_repetitions
+from owlt.orchestrator.sweep.machine import Allocation, SlotsHere, blocks_of_repetitions
 from tests.unit.orchestrator.small_sweep import small_plan
 
 

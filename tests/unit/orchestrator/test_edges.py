@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec
-from owlt.orchestrator.checks.edges import STEP_NS, Interruption, Mode, Phase, Ways, at_most, with_outage
+from owlt.orchestrator.checks.fault_cases import STEP_NS, Interruption, Mode, Phase, Ways, at_most, with_outage
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
 

@@ -22,8 +22,8 @@ from owlt.orchestrator.hosts.host_clock import ClockReading, HostClocks, clock_o
 from owlt.orchestrator.rigs.kernel_records import WaitRecorder
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, RECEIVER_ADDRESS, TEST_INTERFACE, HostConditions
 from owlt.orchestrator.run.analysis import expected_of, links_of
-from owlt.orchestrator.run.capturing import ring_bytes_for
 from owlt.orchestrator.run.left_files import MOST_LEFT
+from owlt.orchestrator.run.observing import ring_bytes_for
 from owlt.orchestrator.run.staging import file_content
 from owlt.results.certificates import Certified
 from owlt.results.record import HostClock, Outcome, ReasonCode, read_record

@@ -26,8 +26,8 @@ from owlt.orchestrator.run.events import (
 )
 from owlt.orchestrator.run.launching import Worker
 from owlt.orchestrator.run.task import Task
-from owlt.orchestrator.sweep.allocation import Allocation, SlotsHere
 from owlt.orchestrator.sweep.journal import open_journal
+from owlt.orchestrator.sweep.machine import Allocation, SlotsHere
 from owlt.orchestrator.sweep.monitoring import SweepContext, WorkerFailed, hang_limit_s
 from owlt.orchestrator.sweep.publishing import Publisher
 from owlt.orchestrator.sweep.scheduling import Deadline, Quarantine, Scheduler

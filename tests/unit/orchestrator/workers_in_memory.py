@@ -27,7 +27,7 @@ from owlt.orchestrator.run.events import (
 )
 from owlt.orchestrator.run.launching import Waits, Worker, WorkerHung
 from owlt.orchestrator.run.task import Task, planned_record, read_task, write_task
-from owlt.orchestrator.sweep.allocation import Places, SlotsHere
+from owlt.orchestrator.sweep.machine import Places, SlotsHere
 from owlt.results.certificates import Certified, write_certificate
 from owlt.results.files import CERTIFICATES
 from owlt.results.record import Outcome, RunRecord, read_record, write_record

@@ -22,6 +22,7 @@ from owlt.captures.inspection.critical_path import KINDS as KINDS_OF_TIME
 from owlt.captures.inspection.critical_path import Kind
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
+from owlt.reports.comparison.theory import THEORIES, curve
 from owlt.reports.drawing.output import FORMATS
 from owlt.reports.drawing.paper_figure import draw_figure, save_figure
 from owlt.reports.drawing.specification import (
@@ -35,7 +36,6 @@ from owlt.reports.drawing.specification import (
     selected,
     values_of,
 )
-from owlt.reports.drawing.theory_curves import THEORIES, curve
 from owlt.reports.looks import HATCHES, LINES, MARKERS, SERIES, STYLE_NAME, TIME, TIME_TITLES
 from owlt.reports.results.columns import time_column
 from owlt.reports.results.load import load_results

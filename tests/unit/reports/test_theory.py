@@ -16,10 +16,12 @@ from owlt.reports.comparison import theory
 from owlt.reports.comparison.cells import Cell, Point, Sample
 from owlt.reports.comparison.theory import (
     NOT_IN_THEORY,
+    THEORIES,
     Comparison,
     agreements,
     comparisons_of,
     cubic_window,
+    curve,
     expected_rounds,
     least_slow_start_s,
     least_transfer_s,
@@ -29,7 +31,6 @@ from owlt.reports.comparison.theory import (
     rounds_quantile,
     time_to_delivery_s,
 )
-from owlt.reports.drawing.theory_curves import THEORIES, curve
 from owlt.reports.page import page
 from tests.unit.reports.conftest import few, page_text, write_results
 from tests.validation.rates import last_signal_s

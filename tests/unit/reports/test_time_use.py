@@ -11,8 +11,7 @@ from owlt.captures.inspection.time_account import Spent, TimeAccount
 from owlt.reports.answer.answer import answer_of
 from owlt.reports.answer.reasons import Accounts, _seconds, largest_shares
 from owlt.reports.answer.regions import dimensions_of
-from owlt.reports.comparison.cells import GOODPUT, TO_DELIVERY, Cell, Point, Sample
-from owlt.reports.comparison.time_use import TimeUse, shown_kinds, time_use
+from owlt.reports.comparison.cells import GOODPUT, TO_DELIVERY, Cell, Point, Sample, TimeUse, shown_kinds, time_use
 from owlt.reports.results.columns import time_column
 from owlt.reports.results.rows import Row
 from tests.unit.reports.conftest import measured_row

@@ -11,9 +11,9 @@ import pytest
 from flask.testing import FlaskClient
 
 from owlt.orchestrator.dashboard.app import Background, new_app
+from owlt.orchestrator.dashboard.background import PacketViews, lists_in
 from owlt.orchestrator.dashboard.index import Directories, SweepIndex
 from owlt.orchestrator.dashboard.missing_packets import main
-from owlt.orchestrator.dashboard.packet_views import PacketViews, lists_in
 from owlt.orchestrator.dashboard.protection import Token
 from tests.unit.reports.conftest import sweep, write_results
 

@@ -16,11 +16,10 @@ from flask.testing import FlaskClient
 
 from owlt.emulator.certification.certificate import Check
 from owlt.inputs.sweep import Adaptive
-from owlt.orchestrator.dashboard.answers import EVERY_S, Answers, SoFar
 from owlt.orchestrator.dashboard.app import Background, new_app
+from owlt.orchestrator.dashboard.background import EVERY_S, Answers, PacketViews, SoFar
 from owlt.orchestrator.dashboard.control import RESUMED, Retries, owlt_resume
 from owlt.orchestrator.dashboard.index import Directories, SweepIndex
-from owlt.orchestrator.dashboard.packet_views import PacketViews
 from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.dashboard.sweep_content import LOAD_EVERY_S, MachineLoad, channels_of
 from owlt.results.lock import locked

@@ -11,9 +11,9 @@ from flask.testing import FlaskClient
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.dashboard.app import Background, new_app
+from owlt.orchestrator.dashboard.background import PacketViews
 from owlt.orchestrator.dashboard.emulator_page import ASK_EVERY_S, EmulatorWatch
 from owlt.orchestrator.dashboard.index import Directories
-from owlt.orchestrator.dashboard.packet_views import PacketViews
 from owlt.orchestrator.dashboard.protection import Token
 from tests.memory.emulator import MemoryEmulator, MemoryTransport, memory_client
 from tests.unit.orchestrator.dashboard.conftest import Client, Clock

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.dashboard.packet_views import (
+from owlt.orchestrator.dashboard.background import (
     MOST_KEPT,
     MOST_LISTED_BYTES,
     MOST_WAITING,
