@@ -4,9 +4,7 @@ and which owlt this is: its version and, where it runs from a clone, the commit 
 from __future__ import annotations
 
 import os
-import subprocess
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+PROJECT = PACKAGE.parent
+"""The clone, if this owlt is one; else the directory that it is installed in."""
 PARTS = ("agents", "captures", "emulator", "orchestrator", "playbooks", "profiles", "reports")
 """The folders at the top of a clone that are parts of the package; in a clone, the package has links to them."""
 DEBIAN_PACKAGES = PACKAGE / "debian-packages"
@@ -73,16 +73,14 @@ def _without_owner_and_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-PROJECT = PACKAGE.parent
-"""The clone, if this owlt is one; else the directory that it is installed in."""
-
-
 @cache
 def own_version() -> str:
     """The version and the commit, such as "0.1.0+g1a2b3c4d5e", with "-dirty" at the end if files were changed.
 
     Outside of a clone, the version alone.
     """
+    from importlib.metadata import version  # slow to load
+
     number = version("owlt")
     if not (PROJECT / ".git").exists():
         return number
@@ -93,6 +91,8 @@ def own_version() -> str:
 
 def _git(*words: str) -> str:
     """The output of git for this clone, for any owner and without writing to it; "" if git fails."""
+    import subprocess  # slow to load
+
     command = ["git", "--no-optional-locks", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT), *words]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:

@@ -18,7 +18,7 @@ from owlt.inputs.mistake import Mistake
 from owlt.orchestrator.commands.output import Printer, print_requirements, verbosity
 from owlt.orchestrator.commands.usage import Inventory, Json, add_command, new_app, parse_for_s
 from owlt.orchestrator.errors import OwltError
-from owlt.orchestrator.rigs.lab.emulator import Change, leased, require_no_session, session_of
+from owlt.orchestrator.rigs.lab.exclusive_change import Change, leased, require_no_session, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

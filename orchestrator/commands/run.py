@@ -27,9 +27,8 @@ from owlt.orchestrator.errors import OwltError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from owlt.orchestrator.commands.performing import HostBaselines
     from owlt.orchestrator.planning.plan import Plan, Run
-    from owlt.orchestrator.sweep.campaign import Start
+    from owlt.orchestrator.sweep.campaign import HostBaselines, Start
     from owlt.results.record import Outcome, RunRecord
 
 
@@ -105,7 +104,7 @@ def _before(start: Start, performing: Performing) -> Iterator[str]:
 def _host_baselines(start: Start, size: str | None, rig: str | None) -> HostBaselines | None:
     """The host baselines of --host-baseline; None without the option."""
     from owlt.inputs.quantities import parse_size_bytes
-    from owlt.orchestrator.commands.performing import HostBaselines
+    from owlt.orchestrator.sweep.campaign import HostBaselines
 
     if size is None:
         return None

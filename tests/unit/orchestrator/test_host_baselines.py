@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from owlt.orchestrator.commands.performing import file_baseline, iperf3_baseline
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.catalogue import find_implementation, resolve
+from owlt.orchestrator.sweep.campaign import file_baseline, iperf3_baseline
 from tests.unit.orchestrator.test_lab import DEMO
 
 

@@ -11,7 +11,7 @@ from owlt.orchestrator.commands.rig import provision
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, read_inventory
-from owlt.orchestrator.rigs.lab.emulator import require_no_session
+from owlt.orchestrator.rigs.lab.exclusive_change import require_no_session
 from owlt.orchestrator.rigs.lab.management import OtherHostKey
 from tests.unit.orchestrator.test_inventory import RECEIVER, changed
 

@@ -12,7 +12,8 @@ from owlt.emulator.faults import LeaseHeld
 from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.profiles.inventory import LabRig
-from owlt.orchestrator.rigs.lab.emulator import Change, LabEmulator, leased, read_reservation
+from owlt.orchestrator.rigs.lab.emulator import LabEmulator, read_reservation
+from owlt.orchestrator.rigs.lab.exclusive_change import Change, leased
 from tests.memory.emulator import MemoryEmulator, MemoryTransport
 from tests.unit.orchestrator.test_inventory import EMULATOR, rack1, with_host
 
