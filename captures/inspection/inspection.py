@@ -26,9 +26,8 @@ from owlt.captures.matches.bottleneck import Link
 from owlt.captures.matches.clocks import ClockRelation, relate_clocks
 from owlt.captures.matches.delivery import Crossing, OneWay
 from owlt.captures.matches.matching import match_captures
-from owlt.captures.protocols.icmp import PORT_CLOSED
 from owlt.captures.protocols.ladder import Rung, rungs
-from owlt.captures.protocols.messages import Message, stated_file_bytes
+from owlt.captures.protocols.messages import PORT_CLOSED, Message, stated_file_bytes
 from owlt.captures.protocols.tshark import NoDissection
 from owlt.captures.protocols.view import Exchange, ProtocolView, read_exchange, view
 from owlt.results.record import FaultHit, Faults

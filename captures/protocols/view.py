@@ -27,11 +27,11 @@ from owlt.captures.frames.decoding import FIN, RST, SYN, Kind
 from owlt.captures.frames.session import Host, Session, summary_filter
 from owlt.captures.matches.delivery import INTACT, Crossing, Delivery
 from owlt.captures.protocols.dissection import takes_tshark
-from owlt.captures.protocols.icmp import icmp_errors
 from owlt.captures.protocols.ladder import last_new_data, termination_lines
 from owlt.captures.protocols.messages import (
     Message,
     carried_file_bytes,
+    icmp_errors,
     message_bytes,
     message_counts,
     messages,

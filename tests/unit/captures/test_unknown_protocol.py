@@ -11,7 +11,7 @@ from scapy.packet import Packet as Layers
 
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.frames.session import Session
-from owlt.captures.protocols.icmp import icmp_errors
+from owlt.captures.protocols.messages import icmp_errors
 from owlt.captures.protocols.others import Datagrams
 from owlt.captures.protocols.reader import NO_FIELDS, Packet
 from tests.unit.captures.making import RECEIVER, SENDER, ethernet, timed, write_pcap
