@@ -1,8 +1,8 @@
 """The conditions of a run of an implementation: what a host must have before it (programs, files, modules, libraries),
 and whether this host has it; what both sides must agree on; and the limits of its time, its space and its channel.
 
-Implementations of a family can talk to each other if each term that both name has one value, in terms of the family.
-`agents.contract.pairs` finds the values.
+Implementations of a family can talk to each other if each term that both name has the same value; the values are
+those of the family. `agents.contract.pairs` finds them.
 """
 
 from __future__ import annotations

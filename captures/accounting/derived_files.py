@@ -1,11 +1,11 @@
-"""Files derived from a run's captures and stored beside them as JSON, until the captures or the code change; of them
-pairs.json, the fate of each packet.
+"""Files derived from a run's captures and stored beside them as JSON, until the captures or the code change. One of
+them is pairs.json, the fate of each packet.
 
 A capture is identified by its SHA-256, which copying does not change, the code by the SHA-256 of this package's
 modules. A capture cut to its headers cannot give better results than the complete one, so the hash of the cut form is
-entered as a second accepted one before it replaces the complete form: results from complete frames stay valid. It does
-not show every damaged bit, so pairs.json from complete frames is kept, also for later versions of this package;
-captures that are still complete are matched anew by other code.
+entered as a second accepted one before it replaces the complete form: results from complete frames stay valid. A cut
+capture does not show every damaged bit, so pairs.json from complete frames is kept, also for later versions of this
+package; captures that are still complete are matched again when the code has changed.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ even if these were cut since: the fate of each packet is stored beside them (der
 the stored summary is used. Finding the packets belongs to `captures.matches`, their fate to ledger.py, rates and
 amounts to measures.py.
 
-One capture alone is the main paper's case: it had one, at the receiver's side of the emulator, and added the round trip
-to the time of the session, to include the time before the sender's first packet arrived there and after the last packet
+The authors of the main paper had a single capture, at the receiver's side of the emulator, and added the round trip to
+the time of the session, to include the time before the sender's first packet arrived there and after the last packet
 left.
 """
 

@@ -3,7 +3,8 @@
 Frames may have other headers than Ethernet and IPv4: VLAN tags, IPv6, Linux cooked, raw IP. They are read one at a
 time, and of each header only the fixed part, so that no frame takes long. decoding.py reads many plain frames at once.
 The checksum is the Internet checksum (RFC 1071) of IPv4 headers, UDP and TCP (RFC 791, RFC 768, RFC 9293), and the
-CRC32c of SCTP (RFC 9260, appendix A). That of many plain frames is computed at once.
+CRC32c of SCTP (RFC 9260, appendix A). `header_is_right` and
+`transport_is_right` check many plain frames at once.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _MOST_HEADERS = 32
 """The most consecutive tags or extension headers that are read; real networks use far fewer."""
 
 _IPV4_BYTES, _IPV6_BYTES, _EXTENSION_BYTES = 20, 40, 8
+_ADDRESSES_AT, _TRANSPORT_AT = ETHERNET_BYTES + 12, ETHERNET_BYTES + _IPV4_BYTES
+"""In a frame of Ethernet, without options of IPv4."""
 _MORE_FRAGMENTS, _FRAGMENT_OFFSET = 0x2000, 0x1FFF
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _DESTINATION_OPTIONS = 0, 43, 44, 60
 _PAD, _JUMBO, _JUMBO_BYTES = 0, 0xC2, 4
@@ -199,21 +202,21 @@ def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool
     The parts are the IPv4 header and its payload, if that is a complete UDP datagram, TCP segment or SCTP packet. Where
     they begin and end is read from the frame `like` it, which is undamaged.
     """
-    if int.from_bytes(like[12:14]) != IPV4_TYPE or len(like) < ETHERNET_BYTES + 20:
+    if int.from_bytes(like[12:14]) != IPV4_TYPE or len(like) < ETHERNET_BYTES + _IPV4_BYTES:
         return
     body = ETHERNET_BYTES + (like[14] & 15) * 4
     end = ETHERNET_BYTES + int.from_bytes(like[16:18], "big")
-    if not ETHERNET_BYTES + 20 <= body <= min(end, len(like)):
+    if not ETHERNET_BYTES + _IPV4_BYTES <= body <= min(end, len(like)):
         return
     yield slice(ETHERNET_BYTES, body), _is_right(frame[ETHERNET_BYTES:body])
-    protocol, is_fragment = like[23], int.from_bytes(like[20:22], "big") & 0x3FFF
+    protocol, is_fragment = like[23], int.from_bytes(like[20:22], "big") & (_MORE_FRAGMENTS | _FRAGMENT_OFFSET)
     if protocol == SCTP and not is_fragment and body + _BEHIND_CHECKSUM.start <= end <= len(like):
         yield slice(body, end), _with_crc(frame[body:end]) == frame[body:end]
         return
     checksum_at = body + _CHECKSUM_AT.get(protocol, end)
     if is_fragment or end > len(like) or checksum_at + 2 > end or not any(like[checksum_at : checksum_at + 2]):
         return
-    pseudo_header = frame[26:34] + bytes([0, protocol]) + (end - body).to_bytes(2, "big")
+    pseudo_header = frame[_ADDRESSES_AT:_TRANSPORT_AT] + bytes([0, protocol]) + (end - body).to_bytes(2, "big")
     yield slice(body, end), _is_right(pseudo_header + frame[body:end])
 
 
@@ -277,14 +280,13 @@ def _folded(total: int) -> int:
 
 WITHOUT_OPTIONS = 0x45
 """The first octet of an IPv4 header without options."""
-_IP_AT, _ADDRESSES_AT, _TRANSPORT_AT = 14, 26, 34
 _SWAPPED = 256
 """A sum of 16-bit words, modulo 0xFFFF, is multiplied by this if each word has its octets swapped (RFC 1071)."""
 
 
 def header_is_right(heads: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Whether the checksum of the IPv4 header is right, of Ethernet frames by their first octets."""
-    right: NDArray[np.bool_] = _words(heads[:, _IP_AT:_TRANSPORT_AT]).sum(axis=1, dtype=np.int64) % _ONES == 0
+    right: NDArray[np.bool_] = _words(heads[:, ETHERNET_BYTES:_TRANSPORT_AT]).sum(axis=1, dtype=np.int64) % _ONES == 0
     return right
 
 

@@ -1,5 +1,6 @@
 """The causes of additional time in a session: the parts of its critical path grouped by cause, largest first; and what
-differs between two runs of one transfer with the same losses, such as of two versions.
+differs between two runs of one transfer with the same losses, for example with two versions of an
+implementation.
 
 A cause is something that can be changed: a timer, a wait, round trips before the data, round trips of recovery, a
 queue, a slow return link. The time that the channel takes for any protocol has no cause: one transmission of the file,
@@ -309,9 +310,9 @@ def _which(cause: Cause) -> _Which:
     return cause.what, "sender" if cause.what == "round trips" else cause.host, cause.phase, ""
 
 
-def _totals(causes: Sequence[Cause]) -> dict[_Which, tuple[int, int]]:
+def _totals(found: Sequence[Cause]) -> dict[_Which, tuple[int, int]]:
     totals: dict[_Which, tuple[int, int]] = {}
-    for cause in causes:
+    for cause in found:
         which = _which(cause)
         count, total_ns = totals.get(which, (0, 0))
         totals[which] = (count + cause.count, total_ns + cause.total_ns)

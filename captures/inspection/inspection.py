@@ -138,7 +138,7 @@ def inspect(
     kept: CaptureSummary | None = None,
     crossing: Crossing | None = None,
 ) -> Inspection:
-    """Look at both captures, whose columns are hashed over the same part of frames (`summary.summary.read_both`).
+    """Look at both captures, whose columns are hashed over the same part of frames (`accounting.summary.read_both`).
 
     `kept` is the summary that was made of them before, perhaps when their frames were complete; `crossing` is
     what is kept of their packets (`accounting.derived_files.load_pairs`), None if nothing is. Raises ValueError

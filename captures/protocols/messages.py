@@ -105,8 +105,8 @@ def messages(
 ) -> list[Message]:
     """Every packet of the session that these hosts sent, in a capture (or in its columns), in the order of time.
 
-    `dissector` are options for tshark, as a profile has them: captures.protocols.dissector says which. `damaged_rows`
-    are rows of the columns that are known from the other capture to be damaged (captures.matches.matching): checksums
+    `dissector` are options for tshark, as a profile has them (`captures.protocols.tshark`). `damaged_rows` are rows of
+    the columns that are known from the other capture to be damaged (captures.matches.matching): checksums
     are looked at anyway, but in a capture that is cut there is nothing to compare them with. Raises ValueError if the
     options are not known, NotACapture, OSError, NoDissection.
     """
@@ -357,13 +357,13 @@ def stated_file_bytes(messages: Iterable[Message]) -> int | None:
 
 
 ICMP, ICMPV6 = 1, 58
-_HEADER_BYTES = 8
-_PREFIX_BYTES = 256
+_ICMP_HEADER_BYTES = 8
+_ICMP_PREFIX_BYTES = 256
 PORT_CLOSED = "ICMP port unreachable"
 _UNREACHABLE = {0: "network unreachable", 1: "host unreachable", 2: "protocol unreachable", 3: "port unreachable"}
 _UNREACHABLE |= {4: "fragmentation needed", 9: "prohibited", 10: "prohibited", 13: "prohibited"}
 _UNREACHABLE_IPV6 = {0: "no route", 1: "prohibited", 3: "host unreachable", 4: "port unreachable"}
-_OTHERS = {(ICMP, 11): "time exceeded", (ICMPV6, 2): "packet too big", (ICMPV6, 3): "time exceeded"}
+_OTHER_ICMP = {(ICMP, 11): "time exceeded", (ICMPV6, 2): "packet too big", (ICMPV6, 3): "time exceeded"}
 
 
 def icmp_errors(columns: Columns, session: Session) -> Iterator[Message]:
@@ -374,27 +374,27 @@ def icmp_errors(columns: Columns, session: Session) -> Iterator[Message]:
     """
     is_icmp = (columns.kind == Kind.ICMP) | ((columns.kind == Kind.IPV6) & (columns.protocol == ICMPV6))
     rows = np.flatnonzero(is_icmp)
-    lengths = np.minimum(columns.captured_bytes[rows], np.uint32(_PREFIX_BYTES))
+    lengths = np.minimum(columns.captured_bytes[rows], np.uint32(_ICMP_PREFIX_BYTES))
     hosts: dict[str, Host] = {str(session.address(host)): host for host in HOSTS}
     for row, frame in zip(rows.tolist(), read_frames(columns.path, columns.offset[rows], lengths), strict=True):
         wire_bytes = int(columns.wire_bytes[row])
         packet = find_packet(frame, wire_bytes, columns.link_type)
-        if isinstance(packet, int) or packet.source not in hosts or len(frame) < packet.body + _HEADER_BYTES:
+        if isinstance(packet, int) or packet.source not in hosts or len(frame) < packet.body + _ICMP_HEADER_BYTES:
             continue
-        name = _name(packet.protocol, *frame[packet.body : packet.body + 2])
-        port = _quoted_port(frame[packet.body + _HEADER_BYTES :], session) if name else ""
+        name = _icmp_name(packet.protocol, *frame[packet.body : packet.body + 2])
+        port = _quoted_port(frame[packet.body + _ICMP_HEADER_BYTES :], session) if name else ""
         if port:
             at_ns, payload_bytes = int(columns.time_ns[row]), packet.end - packet.body
             yield Message(row + 1, at_ns, hosts[packet.source], wire_bytes, payload_bytes, name, port)
 
 
-def _name(protocol: int, kind: int, code: int) -> str:
+def _icmp_name(protocol: int, kind: int, code: int) -> str:
     """The name of an ICMP error; "" for other ICMP messages."""
     if (protocol, kind) == (ICMP, 3):
         return f"ICMP {_UNREACHABLE.get(code, 'unreachable')}"
     if (protocol, kind) == (ICMPV6, 1):
         return f"ICMP {_UNREACHABLE_IPV6.get(code, 'unreachable')}"
-    return f"ICMP {text}" if (text := _OTHERS.get((protocol, kind))) else ""
+    return f"ICMP {text}" if (text := _OTHER_ICMP.get((protocol, kind))) else ""
 
 
 def _quoted_port(quoted: bytes, session: Session) -> str:

@@ -1,8 +1,8 @@
 """TCP: RFC 9293, with tshark's analysis of acknowledgements and keep-alives; and segments that are decoded without
 tshark: complete headers in Ethernet and IPv4 without options, with consistent lengths.
 
-What tshark adds to a segment, `tcp.analysis.duplicate_ack` and `tcp.analysis.keep_alive`, is found there by its rules
-(`tcp_analyze_sequence_number` in epan/dissectors/packet-tcp.c).
+What tshark adds to a segment, `tcp.analysis.duplicate_ack` and `tcp.analysis.keep_alive`, is computed for these by
+tshark's rules (`tcp_analyze_sequence_number` in epan/dissectors/packet-tcp.c).
 """
 
 from __future__ import annotations

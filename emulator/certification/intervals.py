@@ -1,5 +1,5 @@
-"""Exact intervals for counts, and the wrong values that a sample detects (its power); and the exact distribution of the
-number of packets that are lost in bursts, with their long-run rate.
+"""Exact intervals for counts, and the wrong values that a sample detects (its power); and losses in bursts: their
+long-run rate, and the exact distribution of their number.
 
 An interval misses the true value with at most the probability `alpha`, half of it at either end. A wrong value is
 detected if a channel that has it fails with the probability POWER, judged by these intervals at the same `alpha`. The
@@ -392,9 +392,9 @@ class BurstLoss:
 def accepted_counts(distribution: NDArray[np.float64], alpha: float) -> tuple[int, int]:
     """Return the fewest and the most lost packets that are not too unlikely: fewer or more have a probability below
     half of alpha."""
-    at_most = np.cumsum(distribution)
-    at_least = np.cumsum(distribution[::-1])[::-1]
-    return int(np.argmax(at_most >= alpha / 2)), len(at_least) - 1 - int(np.argmax(at_least[::-1] >= alpha / 2))
+    so_few = np.cumsum(distribution)
+    so_many = np.cumsum(distribution[::-1])[::-1]
+    return int(np.argmax(so_few >= alpha / 2)), len(so_many) - 1 - int(np.argmax(so_many[::-1] >= alpha / 2))
 
 
 def caught_counts(accepted: tuple[int, int], actual: NDArray[np.float64]) -> float:

@@ -1,8 +1,8 @@
 """The common part of the stages that are eBPF programs, and the stage that makes errors in a direction's stream of
 bits, with the settings of its program.
 
-Each stage has programs and maps of its own in the kernel, and its interface a clsact qdisc already. To detach one,
-delete its filter; keep it until then.
+Each stage has programs and maps of its own in the kernel. Its interface must have a clsact qdisc already. To detach a
+stage, delete its filter, and keep the stage until then.
 
 A kernel has no floating point, so the gap between two errors, floor(E / -ln(1 - p)) with E exponential of mean 1,
 is made of integers: E from a table of logarithms, and the factor of E as a `Factor`. A gap's distribution
@@ -31,94 +31,12 @@ _DE_BRUIJN = 0x03F7_9D71_B4CB_0A89
 _U64 = 2**64
 
 
-@dataclass(frozen=True)
-class ErrorProcess:
-    """Errors at a `rate` per unit, independent of each other, or at `positions` of the stream, counted from 0.
-
-    A bit is one of a frame from its Ethernet header on, without its checksum; the first of a byte is its highest.
-    An error in a packet flips one bit of it, drawn by the seed, or drops it. A block has `block_bytes` of the stream of
-    frames, wherever these begin and end; an error in it drops every packet that has a byte of it.
-    """
-
-    unit: Literal["bit", "packet", "block"]
-    effect: Literal["flip", "drop"]
-    rate: float = 0.0
-    positions: tuple[int, ...] = ()
-    seed: int = 0
-    block_bytes: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse values that are no error process."""
-        if not 0 <= self.rate <= 1:
-            raise ValueError(f"error rate: expected 0..1, got {self.rate}")
-        if self.rate and self.positions:
-            raise ValueError("errors: expected a rate or positions, got both")
-        if len(self.positions) > MOST_POSITIONS:
-            raise ValueError(f"error positions: expected at most {MOST_POSITIONS}, got {len(self.positions)}")
-        if not _ascends(self.positions):
-            raise ValueError("error positions: expected different numbers from 0 on, ascending")
-        if (self.unit == "block") != bool(self.block_bytes) or self.block_bytes < 0:
-            raise ValueError("block_bytes: expected it with the unit block, and only with it")
-        if self.unit == "block" and (self.effect == "flip" or self.positions):
-            raise ValueError("blocks: expected a rate and the effect drop")
-        if not 0 <= self.seed < _U64:
-            raise ValueError(f"error seed: expected 0..2^64-1, got {self.seed}")
-
-
-@dataclass(frozen=True)
-class Factor:
-    """1 / -ln(1 - p) as multiplier * 2^(-6 - shift): a product's high half, shifted, undoes the 2^58 of E."""
-
-    multiplier: int
-    shift: int
-
-
-def factor_of(rate: float) -> Factor:
-    """Return the factor for a rate over 0; it is 0 for a rate of 1, where every unit has an error."""
-    if rate == 1:
-        return Factor(0, 0)
-    mantissa, exponent = frexp(-1 / log1p(-rate))
-    shift = _LOG_SCALE - exponent
-    if shift < 0:
-        raise ValueError(f"error rate: expected 0, or at least {ldexp(1, -_LOG_SCALE):.1g}, got {rate}")
-    return Factor(int(ldexp(mantissa, 64)), shift)
-
-
-def rate_of(factor: Factor) -> float:
-    """Return the rate that a factor makes."""
-    if factor.multiplier == 0:
-        return 1.0
-    return -expm1(-1 / ldexp(factor.multiplier, -6 - factor.shift))
-
-
-@cache
-def logarithms_of_mantissas() -> tuple[int, ...]:
-    """Return ln(m) * 2^58 of 1 <= m <= 2, in 4096 equal steps; linear interpolation between them is at most 7.5e-9 too
-    low."""
-    rows = 1 << _LOG_BITS
-    return tuple(round(ldexp(log1p(row / rows), _LOG_SCALE)) for row in range(rows + 1))
-
-
-@cache
-def logarithms_of_powers() -> tuple[int, ...]:
-    """Return (n + 1) ln(2) * 2^58 for n from 0 to 63, in the order in which a de Bruijn sequence has their six bits."""
-    rows = [0] * 64
-    for n in range(64):
-        rows[(_DE_BRUIJN << n) % _U64 >> 58] = (n + 1) * round(ldexp(log(2), _LOG_SCALE))
-    return tuple(rows)
-
-
-def _ascends(positions: Sequence[int]) -> bool:
-    bounds = (-1, *positions, _U64 - 1)
-    return all(before < after for before, after in pairwise(bounds))
-
-
 ETHERNET_HEADER_BYTES = 14
 
 
 _UNITS = ("bit", "packet", "block")
 _EFFECTS = ("flip", "drop")
-_NONE = 2**64 - 1
+_NONE = _U64 - 1
 
 
 class ProgramStage:
@@ -225,3 +143,85 @@ class ErrorStage(ProgramStage):
 def _logarithms() -> bytes:
     tables = (*logarithms_of_mantissas(), *logarithms_of_powers())
     return struct.pack(f"={len(tables)}Q", *tables)
+
+
+@dataclass(frozen=True)
+class ErrorProcess:
+    """Errors at a `rate` per unit, independent of each other, or at `positions` of the stream, counted from 0.
+
+    A bit is one of a frame from its Ethernet header on, without its checksum; the first of a byte is its highest.
+    An error in a packet flips one bit of it, drawn by the seed, or drops it. A block has `block_bytes` of the stream of
+    frames, wherever these begin and end; an error in it drops every packet that has a byte of it.
+    """
+
+    unit: Literal["bit", "packet", "block"]
+    effect: Literal["flip", "drop"]
+    rate: float = 0.0
+    positions: tuple[int, ...] = ()
+    seed: int = 0
+    block_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse values that are no error process."""
+        if not 0 <= self.rate <= 1:
+            raise ValueError(f"error rate: expected 0..1, got {self.rate}")
+        if self.rate and self.positions:
+            raise ValueError("errors: expected a rate or positions, got both")
+        if len(self.positions) > MOST_POSITIONS:
+            raise ValueError(f"error positions: expected at most {MOST_POSITIONS}, got {len(self.positions)}")
+        if not _ascends(self.positions):
+            raise ValueError("error positions: expected different numbers from 0 on, ascending")
+        if (self.unit == "block") != bool(self.block_bytes) or self.block_bytes < 0:
+            raise ValueError("block_bytes: expected it with the unit block, and only with it")
+        if self.unit == "block" and (self.effect == "flip" or self.positions):
+            raise ValueError("blocks: expected a rate and the effect drop")
+        if not 0 <= self.seed < _U64:
+            raise ValueError(f"error seed: expected 0..2^64-1, got {self.seed}")
+
+
+@dataclass(frozen=True)
+class Factor:
+    """1 / -ln(1 - p) as multiplier * 2^(-6 - shift): a product's high half, shifted, undoes the 2^58 of E."""
+
+    multiplier: int
+    shift: int
+
+
+def factor_of(rate: float) -> Factor:
+    """Return the factor for a rate over 0; it is 0 for a rate of 1, where every unit has an error."""
+    if rate == 1:
+        return Factor(0, 0)
+    mantissa, exponent = frexp(-1 / log1p(-rate))
+    shift = _LOG_SCALE - exponent
+    if shift < 0:
+        raise ValueError(f"error rate: expected 0, or at least {ldexp(1, -_LOG_SCALE):.1g}, got {rate}")
+    return Factor(int(ldexp(mantissa, 64)), shift)
+
+
+def rate_of(factor: Factor) -> float:
+    """Return the rate that a factor makes."""
+    if factor.multiplier == 0:
+        return 1.0
+    return -expm1(-1 / ldexp(factor.multiplier, -6 - factor.shift))
+
+
+@cache
+def logarithms_of_mantissas() -> tuple[int, ...]:
+    """Return ln(m) * 2^58 of 1 <= m <= 2, in 4096 equal steps; linear interpolation between them is at most 7.5e-9 too
+    low."""
+    rows = 1 << _LOG_BITS
+    return tuple(round(ldexp(log1p(row / rows), _LOG_SCALE)) for row in range(rows + 1))
+
+
+@cache
+def logarithms_of_powers() -> tuple[int, ...]:
+    """Return (n + 1) ln(2) * 2^58 for n from 0 to 63, in the order in which a de Bruijn sequence has their six bits."""
+    rows = [0] * 64
+    for n in range(64):
+        rows[(_DE_BRUIJN << n) % _U64 >> 58] = (n + 1) * round(ldexp(log(2), _LOG_SCALE))
+    return tuple(rows)
+
+
+def _ascends(positions: Sequence[int]) -> bool:
+    bounds = (-1, *positions, _NONE)
+    return all(before < after for before, after in pairwise(bounds))

@@ -12,7 +12,8 @@ the distribution of Loo. Model and values: F. Perez-Fontan et al., "Statistical 
 Trans. Vehicular Technology 50(6), 2001: S band, intermediate tree shadow (ITS), elevation 40 degrees. The direct signal
 is lognormal, and correlated over a distance; the multipath signal is complex Gaussian, with the Doppler spread of the
 terminal's speed. The values are those of another published implementation of the model, except for the length of a
-frame: docs/channels.md states the comparison and the effect. The paper's own tables were not available.
+stretch in one state (`frame_m`): docs/channels.md states the comparison and the effect. The paper's own tables were
+not available.
 
 In type II hybrid ARQ, each retransmission brings further redundancy, so that later attempts succeed at a lower SNR. An
 attempt succeeds with a probability that depends on its number and its SNR, and takes a fixed time. The default
@@ -147,7 +148,7 @@ class Environment:
     shares: tuple[float, ...]
     """The share of the distance in each state, in the long run."""
     transitions: tuple[tuple[float, ...], ...]
-    """The probability of a transition from each state (row) to each, at the end of each frame."""
+    """The probability of a transition from each state (row) to each, at the end of each stretch of `frame_m`."""
     frame_m: float
     correlation_m: float
 
@@ -187,7 +188,7 @@ def snr_series_db(
 def _states(
     environment: Environment, count: int, step_m: float, generator: numpy.random.Generator
 ) -> NDArray[numpy.int64]:
-    """The state at each sample; a frame has the same one."""
+    """The state at each sample; a stretch of `frame_m` has the same one."""
     frames = int(count * step_m / environment.frame_m) + 1
     cumulative = numpy.cumsum(environment.transitions, axis=1)
     draws = generator.random(frames)

@@ -1,4 +1,5 @@
-"""Who may change the channel: a client that sends the service's token, a secret in a file, and has the lease, if any.
+"""Who may change the channel: a client that sends the service's token, a secret in a file, and holds the lease while
+there is one.
 
 The token is sent with each HTTP request, as `Authorization: Bearer TOKEN`, or Basic with any user name and the token as
 password, so that http://owlt:TOKEN@HOST works as a URL in any client (RFC 6750 section 2.1, RFC 7617).

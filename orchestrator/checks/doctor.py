@@ -1,7 +1,7 @@
 """Examines what this machine has and what is missing for a sweep, with the command that fixes it. Changes nothing.
 
-`owlt run` refuses to start if anything is missing for its plan: on this machine, programs and what the rig needs; in a
-kernel, what makes the channels of the plan (`emulator.kernel.capabilities` decides what a channel needs).
+`owlt run` refuses to start if this machine is missing a program or something that the rig needs, or the kernel a
+feature that the channels of the plan need (`emulator.kernel.capabilities` decides which).
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def missing_for_plan(plan: Plan) -> list[Mistake]:
     """
     if plan.sweep.rig == "lab":
         return [Mistake("a lab rig needs an inventory, which names its hosts", fix="add --rig INVENTORY (docs/lab.md)")]
-    return [*missing_implementations(plan), *_missing_for_rig(plan.sweep.rig), *_missing_in_kernel(plan)]
+    return [*missing_implementations(plan), *_mistakes_of_rig(plan.sweep.rig), *_missing_in_kernel(plan)]
 
 
 def missing_implementations(plan: Plan) -> list[Mistake]:
@@ -211,7 +211,7 @@ def missing_implementations(plan: Plan) -> list[Mistake]:
     ]
 
 
-def _missing_for_rig(rig: str) -> list[Mistake]:
+def _mistakes_of_rig(rig: str) -> list[Mistake]:
     missing = []
     if rig == "virtual" and find_kernel() is None:
         fix = "run 'owlt kernel build' (4 to 9 minutes, once)"
@@ -226,6 +226,9 @@ def _missing_for_rig(rig: str) -> list[Mistake]:
     if rig == "local" and os.geteuid() == 0 and (mistake := standing()):
         missing.append(mistake)
     return missing
+
+
+PROBE_LIMIT_S = 30.0
 
 
 _CONGESTION_CONTROL_NAMES = {"hstcp": "highspeed"}
@@ -297,7 +300,6 @@ from owlt.emulator.kernel.capabilities import probe
 from owlt.emulator.kernel.rtnetlink import open_rtnetlink
 with open_rtnetlink() as netlink:
     print(json.dumps(probe(netlink)))"""
-PROBE_LIMIT_S = 30.0
 
 
 def unsupported_channels(plan: Plan, capabilities: dict[str, Any], place: str) -> list[Mistake]:

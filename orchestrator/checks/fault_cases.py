@@ -1,6 +1,5 @@
-"""One short transfer under many sets of aimed faults, as a plan like any other: each set is a channel of its own name;
-and under interruptions at the edges of a pass: the link ends at each packet and returns later, or a host restarts
-there.
+"""One short transfer, repeated as a plan like any other: under sets of aimed faults, each a channel of its own name, or
+with an interruption at each phase: the link goes down and returns later, or a host restarts.
 
 Used to prove that an implementation delivers after every fault (`proof`), and to check it with a few losses. On the
 clock exact such a run is a function of its faults, and all of its packets are known. A phase is a moment just before a

@@ -36,9 +36,9 @@ from owlt.orchestrator.hosts.host_clock import clock_offset
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry, LabRig, LabRole, TestHostEntry
 from owlt.orchestrator.rigs.lab.emulator import read_reservation, token_of
-from owlt.orchestrator.rigs.lab.management import ManagementHost
 from owlt.orchestrator.rigs.lab.raising import Interface, find_interface, interfaces_of
 from owlt.orchestrator.rigs.lab.session import ON_HOST, OWLT_HOST, SOURCE, SUDO_RULE, VERSION, session_seconds_left
+from owlt.orchestrator.rigs.lab.ssh_hosts import ManagementHost
 
 LIMIT_S = 10.0
 RENEWED_S = 30 * 86_400
@@ -217,11 +217,12 @@ def _clock(entry: LabHostEntry, host: Host) -> Requirement:
 
 
 def _python(entry: TestHostEntry, host: Host) -> Requirement:
-    program = "import owlt.agents.probes.watch, owlt.installation as own; print(own.own_version())"
+    program = "import owlt.agents.probes.watch; from owlt.installation import own_version; print(own_version())"
     done = host.run([entry.python, "-c", program])
     found = done.exit_status == 0
     detail = f"{entry.python}: {last_line(done)}"
-    fix = "" if found else f"install owlt there, so that {entry.python} imports it, or set owlt_python"
+    how = "install this version of owlt there (on a provisioned rig: owlt rig update), or set owlt_python"
+    fix = "" if found else f"{how}, so that {entry.python} imports it"
     return requirement_of(entry, "owlt", found, detail, fix)
 
 

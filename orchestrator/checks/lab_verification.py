@@ -17,8 +17,8 @@ from owlt.orchestrator.checks.doctor import Requirement
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.host_clock import Offset, clock_offset
 from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig
-from owlt.orchestrator.rigs.lab.management import ManagementHost
 from owlt.orchestrator.rigs.lab.playbooks import SYSCTLS, provisioned_hosts
+from owlt.orchestrator.rigs.lab.ssh_hosts import ManagementHost
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig
 
 LEAST_MTU = 1500

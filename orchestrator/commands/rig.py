@@ -122,8 +122,8 @@ def clear_rig(inventory: Inventory) -> None:
     """
     from owlt.emulator.faults import EmulatorError
     from owlt.orchestrator.hosts.host import HostError
-    from owlt.orchestrator.rigs.lab.management import ManagementHost
     from owlt.orchestrator.rigs.lab.session import close_session
+    from owlt.orchestrator.rigs.lab.ssh_hosts import ManagementHost
 
     rig, printer = rig_of(inventory), Printer()
     emulator = emulator_of(rig)
@@ -252,8 +252,8 @@ def emulator_of(rig: LabRig) -> LabEmulator:
 
 def _host_state(entry: Any) -> dict[str, object]:
     from owlt.orchestrator.hosts.host import HostError
-    from owlt.orchestrator.rigs.lab.management import ManagementHost
     from owlt.orchestrator.rigs.lab.session import session_seconds_left
+    from owlt.orchestrator.rigs.lab.ssh_hosts import ManagementHost
 
     state: dict[str, object] = {"name": entry.name, "role": entry.role, "session": "none", "problem": ""}
     try:
@@ -368,7 +368,7 @@ def _running(lab: LabRig, is_fit: bool) -> Iterator[Requirement]:
     from owlt.orchestrator.checks.doctor import Requirement
     from owlt.orchestrator.checks.lab_verification import check_sysctls
     from owlt.orchestrator.hosts.host import HostError
-    from owlt.orchestrator.rigs.lab.management import ManagementHost
+    from owlt.orchestrator.rigs.lab.ssh_hosts import ManagementHost
 
     if is_fit:
         try:

@@ -23,7 +23,7 @@ from werkzeug.exceptions import HTTPException
 
 from owlt.emulator.service.client import EmulatorClient
 from owlt.inputs.mistake import Mistake
-from owlt.orchestrator.dashboard.background import (
+from owlt.orchestrator.dashboard.child_processes import (
     LONGEST_LIST_S,
     AnalysisProcesses,
     Answers,

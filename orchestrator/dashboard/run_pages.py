@@ -17,7 +17,7 @@ from werkzeug.wrappers import Response
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.captures.protocols.view import load_view
-from owlt.orchestrator.dashboard.background import PacketView, PacketViews, TooMany, may_list
+from owlt.orchestrator.dashboard.child_processes import PacketView, PacketViews, TooMany, may_list
 from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.missing_packets import read_missing
 from owlt.orchestrator.dashboard.sweep_pages import directory_of, file_answer, is_part, sweep_of

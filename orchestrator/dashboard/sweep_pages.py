@@ -17,7 +17,7 @@ from flask import Flask, abort, make_response, render_template, request, send_fi
 from werkzeug.wrappers import Response
 from werkzeug.wsgi import wrap_file
 
-from owlt.orchestrator.dashboard.background import Answers, SoFar
+from owlt.orchestrator.dashboard.child_processes import Answers, SoFar
 from owlt.orchestrator.dashboard.index import SHOWN_METRICS, Directories, Snapshot, SweepIndex
 from owlt.orchestrator.dashboard.protection import FILE_POLICY, report_policy
 from owlt.orchestrator.dashboard.sweep_content import (

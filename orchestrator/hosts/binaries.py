@@ -95,47 +95,6 @@ machine, it shows only the file. Results directories below stay hidden."""
 _SHOW_ALL = SHOW + 'for path; do [ -e "$path" ] || show "$path"; done; exit 0'
 
 
-def show_files(host: Host, texts: Iterable[str], visible: Iterable[str]) -> None:
-    """Make the paths of the machine that these texts contain visible to the programs of a host.
-
-    `visible` are the other directories that the programs see, in addition to `SYSTEM`. Raises HostError.
-    """
-    paths = [path for path in named_paths(texts) if not is_below(path, (*SYSTEM, *_NOT_OF_THE_MACHINE, *visible))]
-    if paths:
-        host.check(["sh", "-c", _SHOW_ALL, "sh", *paths])
-
-
-def results_directories() -> list[str]:
-    """The results directories of this machine below `MAY_HOLD_RESULTS`, sorted; bytes that are not UTF-8 are surrogates
-    in them (os.fsdecode)."""
-    find = ["find", *MAY_HOLD_RESULTS, *_PLANS, "-printf", "%h\\0"]
-    done = subprocess.run(find, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return sorted(map(os.fsdecode, filter(None, done.stdout.split(b"\0"))))
-
-
-def named_paths(texts: Iterable[str]) -> list[str]:
-    """The absolute paths in some texts, each once: whole texts, lists separated by colons, and paths within a text."""
-    found = [path for text in texts for path in (text.split(":") if text.startswith("/") else _PATH.findall(text))]
-    return list(dict.fromkeys(path.rstrip("/") for path in found if path.rstrip("/")))
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """All texts in a value of lists and mappings."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from texts_in(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from texts_in(each)
-
-
-def is_below(path: str, places: Iterable[str]) -> bool:
-    """Whether a path is one of these places or below one."""
-    return any(path == place or path.startswith(f"{place}/") for place in places)
-
-
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The search path for names, on every host."""
 
@@ -186,3 +145,44 @@ def find_programs(implementation: Implementation, role: Role, host: Host, third_
 def _command(script: str, binary: Binary, third_party: str) -> list[str]:
     places = render(binary.search, {"third_party": third_party})
     return ["env", f"PATH={SEARCH_PATH}", "sh", "-c", script, "sh", *places]
+
+
+def show_files(host: Host, texts: Iterable[str], visible: Iterable[str]) -> None:
+    """Make the paths of the machine that these texts contain visible to the programs of a host.
+
+    `visible` are the other directories that the programs see, in addition to `SYSTEM`. Raises HostError.
+    """
+    paths = [path for path in named_paths(texts) if not is_below(path, (*SYSTEM, *_NOT_OF_THE_MACHINE, *visible))]
+    if paths:
+        host.check(["sh", "-c", _SHOW_ALL, "sh", *paths])
+
+
+def results_directories() -> list[str]:
+    """The results directories of this machine below `MAY_HOLD_RESULTS`, sorted; bytes that are not UTF-8 are surrogates
+    in them (os.fsdecode)."""
+    find = ["find", *MAY_HOLD_RESULTS, *_PLANS, "-printf", "%h\\0"]
+    done = subprocess.run(find, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    return sorted(map(os.fsdecode, filter(None, done.stdout.split(b"\0"))))
+
+
+def named_paths(texts: Iterable[str]) -> list[str]:
+    """The absolute paths in some texts, each once: whole texts, lists separated by colons, and paths within a text."""
+    found = [path for text in texts for path in (text.split(":") if text.startswith("/") else _PATH.findall(text))]
+    return list(dict.fromkeys(path.rstrip("/") for path in found if path.rstrip("/")))
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts in a value of lists and mappings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from texts_in(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from texts_in(each)
+
+
+def is_below(path: str, places: Iterable[str]) -> bool:
+    """Whether a path is one of these places or below one."""
+    return any(path == place or path.startswith(f"{place}/") for place in places)

@@ -1,7 +1,7 @@
 """A host of a rig: run a command, start a program, read and write files.
 
-`ssh_host` has hosts that are reached over SSH, `near_host` hosts on this kernel, and `tests/memory` a host in memory
-for tests.
+`orchestrator.rigs.lab.ssh_hosts` has hosts that are reached over SSH, `near_host` hosts on this kernel, and
+`tests/memory` a host in memory for tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a rig's kernel shows of a run's programs: those that were killed, and their waits that a timer ended.
+"""What happened to a run's programs: which were killed, and which of their waits a timer ended.
 
 Programs are killed by the rig's kernel because memory ran out, or by the guest's warden, which ends an implementation's
 programs in a guest at the supervisor's request. On the clock exact, a program that computes without end stops virtual
@@ -43,7 +43,7 @@ done"""
 WARDEN_SCRIPT = "chrt -f 1 sh -c {} </dev/console >/dev/null 2>&1 &".replace(
     "{}", "'" + _WARDEN_LISTENS.replace("'", "'\\''") + "'"
 )
-"""Shell lines that start it in a guest."""
+"""Shell lines that start the warden in a guest."""
 
 
 def ask_warden(console: IO[str] | None, silence_s: float) -> bool:

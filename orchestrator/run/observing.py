@@ -1,10 +1,10 @@
 """What is observed during a run: captures, samplers of TCP, and a watch of the received file.
 
 The captures at the emulator's two ports are started before anything is sent, and stopped when all of it has arrived and
-been written. On request there is also one at each host, by that host's clock, which nothing else reads. The TCP state
-of both kernels is sampled on both hosts by `agents/probes/tcp_samples.py`, from before the launch: counters come from
-both hosts, samples of the run's sockets from the sender. So do the packets that the kernels refused to send. The time
-of delivery, the last change of the receiver's file, is noted by `agents/probes/watch.py`.
+been written. On request there is also a capture at each host, with the host's own clock; nothing else reads it. The TCP
+state of both kernels is sampled on both hosts by `agents/probes/tcp_samples.py`, from before the launch: counters come
+from both hosts, samples of the run's sockets from the sender. Both hosts also report how many packets their kernels
+refused to send. The time of delivery, the last change of the receiver's file, is noted by `agents/probes/watch.py`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def ring_bytes_for(channel: ChannelSpec, clock: str, snaplen_bytes: int) -> int:
 def start_captures(
     rig: Rig, clock: str, channel: ChannelSpec, path: str, directory: Path, result: RunResult, undo: ExitStack
 ) -> dict[Role, Program]:
-    """Start both, and return once every frame is captured. Raises Ended if one does not start.
+    """Start the captures at the emulator's two ports, and return once every frame is captured. Raises Ended
+    if one does not start.
 
     On the exact clock no packet comes while tcpdump has work to do: it takes them in blocks, which costs less.
     """
@@ -201,7 +202,8 @@ def _packets_on_their_way(counted: Statistics) -> int:
 
 
 def stop_captures(captures: dict[Role, Program], result: RunResult) -> None:
-    """Stop both, and enter tcpdump's counters, or why they are suspect; `require_captures` refuses what has none."""
+    """Stop the captures at both ports, and enter tcpdump's counters, or why they are suspect; `require_captures`
+    refuses what has none."""
     counters: dict[Role, CaptureCounters] = {}
     with ThreadPoolExecutor(len(captures)) as at_once:
         stopped = list(at_once.map(_stopped, captures.values()))
@@ -274,7 +276,7 @@ def _empty_ring(capture: Program) -> None:
 
 
 def fetch_captures(rig: Rig, path: str, directory: Path) -> None:
-    """Bring both files into the run's directory, which is made if it does not exist."""
+    """Bring the captures of both ports into the run's directory, which is made if it does not exist."""
     directory.mkdir(parents=True, exist_ok=True)
     for role in ROLES:
         rig.emulator.fetch_file(f"{path}/{role}.pcap", directory / f"{role}.pcap")

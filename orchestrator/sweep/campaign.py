@@ -2,7 +2,7 @@
 
 On a lab rig, host baselines show what its hosts can transfer over the unrestricted link, before and after the sweep. As
 in the NASA Glenn evaluation of NACK-oriented protocols (Iannicca, Hylton, Ishac), each implementation transfers one
-file; iperf3 sends for some seconds. Each start of the sweep has its own, in results directories of their own.
+file; iperf3 sends for some seconds. Each start of the sweep has its own baselines, in results directories of their own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from owlt.orchestrator.sweep.monitoring import WorkerFailed
 from owlt.orchestrator.sweep.publishing import note_seeds, noted_seeds, set_aside
 from owlt.orchestrator.sweep.scheduling import Deadline, StopTime, Timing
 from owlt.orchestrator.sweep.supervisor import Workers, supervise, uncertified
-from owlt.results.files import FAILURE_NAME
+from owlt.results.files import BASELINES_NAME, FAILURE_NAME
 from owlt.results.judgements import doubts_of
 from owlt.results.lock import locked, require_free
 from owlt.results.operator import keep_options
@@ -396,7 +396,6 @@ def _performed(start: Start, interrupts: int) -> Performed:
     )
 
 
-BASELINES_NAME = "host-baselines"
 IPERF3_NS = 10 * 10**9
 _UNRESTRICTED: dict[str, Any] = {
     "channel": None,

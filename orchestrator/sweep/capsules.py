@@ -29,7 +29,7 @@ from owlt.orchestrator.planning.selection import Selection
 from owlt.orchestrator.private_names import PrivateNames
 from owlt.orchestrator.rigs.provenance import UNKNOWN_MACHINE, Provenance, read_provenances
 from owlt.orchestrator.run.analysis import analyse_run
-from owlt.orchestrator.run.versions import closure_of, place_of
+from owlt.orchestrator.run.closure import closure_of, place_of
 from owlt.orchestrator.sweep.merging import copy_directory
 from owlt.results.capsule import MOST_ARCHIVE_BYTES, PROGRAMS, BrokenCapsule, Manifest, is_known
 from owlt.results.certificates import of_machine

@@ -2,7 +2,6 @@
 
 Runs of the same cell from several directories are pooled only if comparable. The combined directory has its own
 records. Its captures, summaries and logs are hard links to the sources' files, or copies. The sources are only read.
-The directory can be made again at any time.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ VERSIONS = {"kernel": "kernel", "implementation": "version of the implementation
 
 @dataclass
 class CombinedSource:
-    """One of the directories, and what became of its runs."""
+    """One of the directories that are combined, and what became of its runs."""
 
     directory: str
     label: str

@@ -31,6 +31,8 @@ SAMPLES_NAME = "tcp-sender.csv"
 """The file beside a run with the samples of the sender's TCP sockets."""
 KEPT_NAME = "kept"
 """The directory, in that of a run, of the ends of its hosts' files."""
+BASELINES_NAME = "host-baselines"
+"""The directory of the transfers over the unrestricted link of a lab rig, in that of the sweep."""
 DIGEST_LENGTH = 16
 
 
@@ -147,10 +149,8 @@ class Event(_FromFile):
 REPRODUCED_NAME = "reproduction.json"
 
 
-class Performance(BaseModel):
+class Performance(_FromFile):
     """One command that performed runs of a reproduction."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     started_at_s: float
     """Of this world's clock, in s since 1970."""
@@ -163,13 +163,11 @@ class Performance(BaseModel):
     """How many runs side by side; None: one on each processor."""
 
 
-class Reproduced(BaseModel):
+class Reproduced(_FromFile):
     """The contents of reproduction.json: the claims at the start of its runs, and the commands that ran them.
 
     It shows whether a bound was chosen before the runs that it judges. Results of `owlt run` have no such file.
     """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
     claims_sha256: str
     """Digest of the file of claims when the first of these commands started."""

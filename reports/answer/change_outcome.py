@@ -1,5 +1,5 @@
-"""A comparison put together, of two directories, or many in the order of time; and what changed, in words and in the
-cells of tables.
+"""The comparison of two results directories, or of many in the order of time: what changed and under which conditions,
+as values and in words.
 """
 
 from __future__ import annotations
@@ -19,6 +19,70 @@ from owlt.reports.comparison.differences import Ratio
 from owlt.reports.comparison.estimates import Share
 from owlt.reports.results.rows import Row
 from owlt.reports.units import listed
+
+
+@dataclass(frozen=True)
+class TwoCompared:
+    """Two directories by one criterion."""
+
+    before: ComparedResults
+    after: ComparedResults
+    criterion: Criterion
+    tolerance: float
+    conditions: tuple[Condition, ...]
+    overall: tuple[Overall, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether a regression is shown."""
+        return any(each.is_worse for each in self.overall)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a regression of this size could have been shown of every permutation."""
+        return not any(each.not_judged for each in self.overall)
+
+
+@dataclass(frozen=True)
+class NightsCompared:
+    """Three directories or more by one criterion, in the order of time."""
+
+    sources: tuple[ComparedResults, ...]
+    criterion: Criterion
+    tolerance: float
+    series: tuple[Series, ...]
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the last change of some permutation was for the worse."""
+        return any(each.ended_worse for each in self.series)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a change of every permutation could have been shown."""
+        return all(each.is_testable for each in self.series)
+
+
+def compare_two(before: ComparedResults, after: ComparedResults, criterion: Criterion, tolerance: float) -> TwoCompared:
+    """Compare two directories; `tolerance` is a share of the median."""
+    changes = changes_of(pairs_of(before.cells, after.cells), criterion, tolerance)
+    return TwoCompared(
+        before=before,
+        after=after,
+        criterion=criterion,
+        tolerance=tolerance,
+        conditions=tuple(conditions_of(before.rows, after.rows)),
+        overall=tuple(overall_of(changes, criterion, tolerance)),
+        changes=tuple(changes),
+    )
+
+
+def compare_nights(sources: Sequence[ComparedResults], criterion: Criterion, tolerance: float) -> NightsCompared:
+    """Find the change points over many directories; `tolerance` is a share of the median."""
+    series = series_of([source.cells for source in sources], criterion, tolerance)
+    return NightsCompared(tuple(sources), criterion, tolerance, tuple(series))
+
 
 OF_ALL = {
     "sweep": "sweep",
@@ -100,69 +164,6 @@ def _by_permutation(rows: Sequence[Row]) -> dict[tuple[object, ...], Row]:
     """The first recorded run of each permutation."""
     recorded = [row for row in rows if row["owlt_version"] or row["started_at_ns"]]
     return {(row["implementation"], *(row[name] for name in Point._fields)): row for row in reversed(recorded)}
-
-
-@dataclass(frozen=True)
-class TwoCompared:
-    """Two directories by one criterion."""
-
-    before: ComparedResults
-    after: ComparedResults
-    criterion: Criterion
-    tolerance: float
-    conditions: tuple[Condition, ...]
-    overall: tuple[Overall, ...]
-    changes: tuple[Change, ...]
-
-    @property
-    def is_worse(self) -> bool:
-        """Whether a regression is shown."""
-        return any(each.is_worse for each in self.overall)
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether a regression of this size could have been shown of every permutation."""
-        return not any(each.not_judged for each in self.overall)
-
-
-@dataclass(frozen=True)
-class NightsCompared:
-    """Three directories or more by one criterion, in the order of time."""
-
-    sources: tuple[ComparedResults, ...]
-    criterion: Criterion
-    tolerance: float
-    series: tuple[Series, ...]
-
-    @property
-    def is_worse(self) -> bool:
-        """Whether the last change of some permutation was for the worse."""
-        return any(each.ended_worse for each in self.series)
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether a change of every permutation could have been shown."""
-        return all(each.is_testable for each in self.series)
-
-
-def compare_two(before: ComparedResults, after: ComparedResults, criterion: Criterion, tolerance: float) -> TwoCompared:
-    """Compare two directories; `tolerance` is a share of the median."""
-    changes = changes_of(pairs_of(before.cells, after.cells), criterion, tolerance)
-    return TwoCompared(
-        before=before,
-        after=after,
-        criterion=criterion,
-        tolerance=tolerance,
-        conditions=tuple(conditions_of(before.rows, after.rows)),
-        overall=tuple(overall_of(changes, criterion, tolerance)),
-        changes=tuple(changes),
-    )
-
-
-def compare_nights(sources: Sequence[ComparedResults], criterion: Criterion, tolerance: float) -> NightsCompared:
-    """Find the change points over many directories; `tolerance` is a share of the median."""
-    series = series_of([source.cells for source in sources], criterion, tolerance)
-    return NightsCompared(tuple(sources), criterion, tolerance, tuple(series))
 
 
 SUMMARISED: dict[Relation, str] = {

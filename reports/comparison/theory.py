@@ -1,8 +1,9 @@
-"""What theory expects: the closed forms of a transfer by selective repeat in rounds (CFDP with deferred NAKs, LTP
-reports, Saratoga's holes, NORM's NACKs); the time to delivery in a cell, and the medians that are outside.
+"""Theory of a transfer: closed forms of selective repeat in rounds (CFDP with deferred NAKs, LTP reports, Saratoga's
+holes, NORM's NACKs) and of TCP (Mathis, Padhye, CUBIC); the time to delivery that they predict for a cell, and the
+medians outside of it; and curves for figures.
 
 N packets are sent; each round repeats those that were lost, each packet with the probability p, independently. Derived
-here and checked by Monte Carlo: every packet is there after m rounds with the probability (1 - p^m)^N. Expected are:
+here and checked by Monte Carlo: every packet is there after m rounds with the probability (1 - p^m)^N. The prediction:
 
 - Selective repeat in rounds: between the times of the rounds that suffice with 5 % and 95 % probability, without
   processing and timers. The upper bound counts all packets that the implementation sent, the lower one the bits of the
@@ -10,8 +11,8 @@ here and checked by Monte Carlo: every packet is there after m rounds with the p
 - TCP: at least the time of slow start without losses; no upper bound.
 - Any other: at least the transmission of the file and the one-way delay.
 
-Theory applies only to constant channels whose errors are independent packet errors, not more in the reverse direction
-than in the forward one: no jitter, reordering, duplicates, bit errors, bursts, coded frames, overhead or timeline.
+It applies only to constant channels whose errors are independent packet errors, not more in the reverse direction than
+in the forward one: no jitter, reordering, duplicates, bit errors, bursts, coded frames, overhead or timeline.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def time_section(results: Results, cells: Sequence[Cell], kept: KeptFigures) -> 
     if sum(len(cell.samples) for cell in cells) > MOST_BARS:
         return TimeSection(None, tuple(sentences))
     specification = _time_specification(dimensions, results)
-    drawn_from = digest_of_drawing([specification.x.name, results.labels, list(results.series), _times(cells)])
+    drawn_from = digest_of_drawing([specification.x.name, results.labels, list(results.series), _time_values(cells)])
     if not kept.take(TIME_USE, drawn_from):
         with_pdf = ".pdf" in kept.suffixes
         save(draw_figure(results.rows, specification), kept.figures, TIME_USE, with_pdf)
@@ -237,8 +237,8 @@ def _time_specification(dimensions: Sequence[Dimension], results: Results) -> Sp
     )
 
 
-def _times(cells: Sequence[Cell]) -> object:
-    """The values that the figure shows."""
+def _time_values(cells: Sequence[Cell]) -> object:
+    """The values that the figure of the session time shows."""
     return [
         [repr(cell.point), name, sample.tried, sample.delivered, sample.suspect, repr(time_use(sample))]
         for cell in cells

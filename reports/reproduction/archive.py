@@ -1,10 +1,10 @@
 """The data that a page of a reproduction is made from, a database of its runs and their provenance; and one citable
-file with it, from which the page can be made again without a run.
+file with these data, from which the page can be made again without a run.
 
-A ZIP file. `manifest.json` has the SHA-256 of each other member: the claims and the text of the page (`claims.yaml`,
-`page.md`), the tables of `database` (`tables/*.parquet`, for any program), where the runs come from (`facts.json`), the
-page as it was written (`page/`), and of each sweep, in a directory of its name, the plan, the certificates, the digests
-of the files of the machine, and the captures of one run as a sample.
+The archive is a ZIP file. `manifest.json` has the SHA-256 of each other member: the claims and the text of the page
+(`claims.yaml`, `page.md`), the tables of `database` (`tables/*.parquet`, for any program), where the runs come from
+(`facts.json`), the page as it was written (`page/`), and of each sweep, in a directory of its name, the plan, the
+certificates, the digests of the files of the machine, and the captures of one run as a sample.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from owlt.reports.reproduction.database import ALL_RUNS, CAPTURES, TABLES, datab
 from owlt.reports.results.load import Results, Run
 from owlt.results.files import CERTIFICATES, MACHINES, PLAN_NAME, Performance, ReportError, Reproduced, read_reproduced
 from owlt.results.foreign_zip import BrokenZip, open_foreign_zip
+from owlt.results.judgements import NOT_RUN
 from owlt.results.plain_files import files_in, is_plain, read_plain, real_root, write_whole
 from owlt.results.record import ON_THE_RECEIVER, RECORD_NAME
 from owlt.results.recorded_runs import run_directory
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 QUICK = "-quick"
 """The end of the name of a sweep that is a part of the grid."""
-NOT_RUN = "not_run"
 
 
 class Facts(BaseModel):
@@ -61,7 +61,7 @@ class Facts(BaseModel):
 
 @dataclass(frozen=True)
 class Evidence:
-    """The database, and the facts."""
+    """What a page is made from: the database of its runs, and the facts."""
 
     connection: DuckDBPyConnection
     facts: Facts

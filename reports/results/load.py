@@ -32,6 +32,7 @@ from owlt.inputs.sweep import Sweep
 from owlt.reports.units import delay_text, number_text, rate_text, size_text
 from owlt.results.certificates import Certificate, certificate_or_problem
 from owlt.results.files import (
+    BASELINES_NAME,
     FAILURE_NAME,
     JOURNAL_NAME,
     PLAN_NAME,
@@ -464,7 +465,6 @@ def _is_analysis_awaited(directory: Path) -> bool:
     return not (directory / FAILURE_NAME).exists() and all(is_plain(directory / name) for name in CAPTURES)
 
 
-DIRECTORY_NAME = "host-baselines"
 CPU_BOUND = "CPU-bound"
 """How a record says that a host may have limited a run."""
 
@@ -489,7 +489,7 @@ class HostBaseline:
 
 def host_baselines_of(directory: Path) -> tuple[HostBaseline, ...]:
     """The host baselines in a results directory, in the order of the starts."""
-    starts = [path for path in directories_in(directory / DIRECTORY_NAME) if path.name.isdecimal()]
+    starts = [path for path in directories_in(directory / BASELINES_NAME) if path.name.isdecimal()]
     return tuple(each for start in sorted(starts, key=lambda path: int(path.name)) for each in _of_start(start))
 
 

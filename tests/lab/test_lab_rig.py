@@ -26,7 +26,6 @@ from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.profiles.inventory import LabRig, read_inventory
 from owlt.orchestrator.rigs.lab.emulator import read_reservation
-from owlt.orchestrator.rigs.lab.management import ManagementHost
 from owlt.orchestrator.rigs.lab.raising import forget
 from owlt.orchestrator.rigs.lab.session import (
     SSHD_CONFIG_FILE,
@@ -39,6 +38,7 @@ from owlt.orchestrator.rigs.lab.session import (
     renew_session,
     session_seconds_left,
 )
+from owlt.orchestrator.rigs.lab.ssh_hosts import ManagementHost
 from tests.commands import WITHOUT_PATIENCE, owlt
 from tests.conftest import require, require_command
 from tests.lab.rack import ADDRESSES, SERVICE_PORT, Rack, children, rack, tree_changes, tree_state, wait_until

@@ -23,7 +23,7 @@ from typing import Any
 from owlt.orchestrator.commands.cli import main as main_of_owlt
 from owlt.orchestrator.commands.performing import results_of
 from owlt.orchestrator.dashboard.app import Background, new_app
-from owlt.orchestrator.dashboard.background import PacketViews
+from owlt.orchestrator.dashboard.child_processes import PacketViews
 from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.protection import Token
 from owlt.orchestrator.errors import OwltError

@@ -20,7 +20,7 @@ from flask import Flask, request
 from werkzeug.serving import make_server
 
 from owlt.orchestrator.dashboard.app import Background, new_app
-from owlt.orchestrator.dashboard.background import AnalysisProcesses, PacketViews
+from owlt.orchestrator.dashboard.child_processes import AnalysisProcesses, PacketViews
 from owlt.orchestrator.dashboard.emulator_page import EmulatorWatch
 from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.protection import Token

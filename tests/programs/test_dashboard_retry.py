@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from owlt.orchestrator.commands.cli import USER_ERROR_STATUS
 from owlt.orchestrator.commands.performing import ASSERTION_STATUS, SOME_FAILED_STATUS
 from owlt.orchestrator.dashboard.app import Background, new_app
-from owlt.orchestrator.dashboard.background import PacketViews
+from owlt.orchestrator.dashboard.child_processes import PacketViews
 from owlt.orchestrator.dashboard.control import Retries, owlt_extend, owlt_retry
 from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.protection import Token

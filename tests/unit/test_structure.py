@@ -228,7 +228,7 @@ OF_OWLT = {
     "orchestrator/sweep/cluster_security.py": "certificates, in a directory that their user names",
     "orchestrator/sweep/report.py": "whether the directory for the combined results is empty",
     "orchestrator/dashboard/control.py": "what `owlt retry` wrote, in a directory of the dashboard",
-    "orchestrator/dashboard/background.py": "analyses, in a directory of the dashboard",
+    "orchestrator/dashboard/child_processes.py": "analyses, in a directory of the dashboard",
     "reports/reproduction/archive.py": "the memory that this process has",
     "reports/reproduction/page.py": "the template of a reproduction, beside its claims",
 }

@@ -183,7 +183,7 @@ def require_no_session(
     `only_keys`: sessions may be open.
     """
     from owlt.orchestrator.hosts.host import HostError
-    from owlt.orchestrator.rigs.lab.management import OtherHostKey
+    from owlt.orchestrator.rigs.lab.ssh_hosts import OtherHostKey
 
     for entry in hosts:
         try:
@@ -198,8 +198,8 @@ def require_no_session(
 
 def session_of(entry: LabHostEntry) -> int | None:
     """How long the lease of a host's session lasts; None if none is open. Raises HostError."""
-    from owlt.orchestrator.rigs.lab.management import ManagementHost
     from owlt.orchestrator.rigs.lab.session import session_seconds_left
+    from owlt.orchestrator.rigs.lab.ssh_hosts import ManagementHost
 
     with closing(ManagementHost(entry)) as host:
         return session_seconds_left(host)

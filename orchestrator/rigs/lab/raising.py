@@ -1,7 +1,7 @@
 """The lab rig, raised: a session on each host, the interfaces set up, the leases renewed; and taken down again.
 
-Interfaces are found by name or MAC address, and set up for tests by shell lines. Conditions on the hosts that make a
-run doubtful, such as a clock that was set, are read meanwhile, and their free disk space.
+Interfaces are found by name or MAC address, and set up for tests by shell lines. During runs, the free disk space of
+the hosts is read, and conditions that make a run doubtful, such as a clock that was set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, LabRole, 
 from owlt.orchestrator.rigs import rig
 from owlt.orchestrator.rigs.kernel_records import KilledPrograms, for_memory
 from owlt.orchestrator.rigs.lab.emulator import LabEmulator
-from owlt.orchestrator.rigs.lab.management import ManagementHost, ReconnectingHost
 from owlt.orchestrator.rigs.lab.session import (
     SSHD_CONFIG_FILE,
     LabHost,
@@ -37,6 +36,7 @@ from owlt.orchestrator.rigs.lab.session import (
     open_session,
     renew_session,
 )
+from owlt.orchestrator.rigs.lab.ssh_hosts import ManagementHost, ReconnectingHost
 from owlt.orchestrator.rigs.rig import HostConditions, Rig, TestHost
 
 RENEWALS = 6
@@ -275,7 +275,7 @@ class Reading:
 
 
 def parse_reading(text: str) -> Reading:
-    """Parse the output of the host (proc_uptime(5), proc_stat(5))."""
+    """Parse what the script of the conditions prints (proc_uptime(5), proc_stat(5))."""
     before, clock, after, space, *lines = text.splitlines()
     drops: dict[str, dict[str, int]] = {}
     while lines[0].startswith("port "):

@@ -23,7 +23,7 @@ from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, Completed, HostError
 from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.hosts.program import GROUP_COMMAND, OUTPUT_LIMIT_BYTES, Program, read_group
 from owlt.orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure
-from owlt.orchestrator.rigs.lab.management import Login, ManagementHost, ReconnectingHost
+from owlt.orchestrator.rigs.lab.ssh_hosts import Login, ManagementHost, ReconnectingHost
 from owlt.orchestrator.rigs.namespaces import SSHD_CONFIG, make_key
 
 OWLT_HOST = "/usr/local/sbin/owlt-host"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from owlt.orchestrator.profiles.catalogue import find_implementation
-from owlt.orchestrator.run.versions import closure_of, place_of
+from owlt.orchestrator.run.closure import closure_of, place_of
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from owlt.orchestrator.planning.plan import Plan, read_plan
 from owlt.orchestrator.planning.stored_plan import without_presentation
 from owlt.orchestrator.private_names import PrivateNames, private_names
 from owlt.orchestrator.rigs.provenance import Provenance, write_provenance
-from owlt.orchestrator.run.versions import closure_of, place_of
+from owlt.orchestrator.run.closure import closure_of, place_of
 from owlt.orchestrator.sweep.capsules import contents_of, restored
 from owlt.results.capsule import BrokenCapsule, Manifest, unpack, write_capsule
 from owlt.results.plain_files import make_directory, write_whole

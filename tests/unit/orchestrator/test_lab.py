@@ -27,7 +27,7 @@ from owlt.orchestrator.rigs.lab.emulator import (
     read_reservation,
     write_reservation,
 )
-from owlt.orchestrator.rigs.lab.management import ManagementHost
+from owlt.orchestrator.rigs.lab.ssh_hosts import ManagementHost
 from tests.memory.emulator import MemoryEmulator, MemoryTransport
 from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, rack1, with_host
 

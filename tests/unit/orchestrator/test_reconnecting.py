@@ -9,7 +9,7 @@ import paramiko
 import pytest
 
 from owlt.orchestrator.hosts.host import HostError
-from owlt.orchestrator.rigs.lab.management import Login, ManagementHost, OtherHostKey, ReconnectingHost
+from owlt.orchestrator.rigs.lab.ssh_hosts import Login, ManagementHost, OtherHostKey, ReconnectingHost
 from tests.unit.orchestrator.test_inventory import SENDER, rack1, with_host
 
 

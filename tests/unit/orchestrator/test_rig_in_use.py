@@ -12,7 +12,7 @@ from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.profiles.inventory import LabHostEntry, LabRig, read_inventory
 from owlt.orchestrator.rigs.lab.exclusive_change import require_no_session
-from owlt.orchestrator.rigs.lab.management import OtherHostKey
+from owlt.orchestrator.rigs.lab.ssh_hosts import OtherHostKey
 from tests.unit.orchestrator.test_inventory import RECEIVER, changed
 
 NOBODY_THERE = {"ansible_host": "127.0.0.1", "ansible_port": 1}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from owlt.orchestrator.hosts.host import HostError
-from owlt.orchestrator.rigs.lab.management import Login, SshHost
+from owlt.orchestrator.rigs.lab.ssh_hosts import Login, SshHost
 
 
 class EndsAtOnce(SshHost):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
  * Aimed faults, at the way out of an interface (clsact egress) before errors and delay. A filter for each class of
- * packets comes first, which notes the class in the packet's mark (../../aims.py).
+ * packets comes first, which notes the class in the packet's mark (aims in emulator/kernel).
  * `aims` counts the packets of each rule's class, and gives those that a rule hits to the emulator, through a tap,
  * with a header that says which rule and which occurrence it was. What becomes of a packet is decided there. A packet
  * that the emulator sends has the mark INJECTED and passes.

@@ -11,7 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from owlt.orchestrator.dashboard.app import Background, new_app
-from owlt.orchestrator.dashboard.background import PacketViews, lists_in
+from owlt.orchestrator.dashboard.child_processes import PacketViews, lists_in
 from owlt.orchestrator.dashboard.index import Directories, SweepIndex
 from owlt.orchestrator.dashboard.missing_packets import main
 from owlt.orchestrator.dashboard.protection import Token

@@ -17,7 +17,7 @@ from flask.testing import FlaskClient
 from owlt.emulator.certification.certificate import Check
 from owlt.inputs.sweep import Adaptive
 from owlt.orchestrator.dashboard.app import Background, new_app
-from owlt.orchestrator.dashboard.background import EVERY_S, Answers, PacketViews, SoFar
+from owlt.orchestrator.dashboard.child_processes import EVERY_S, Answers, PacketViews, SoFar
 from owlt.orchestrator.dashboard.control import RESUMED, Retries, owlt_resume
 from owlt.orchestrator.dashboard.index import Directories, SweepIndex
 from owlt.orchestrator.dashboard.protection import Token

@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.dashboard.app import Background, new_app
-from owlt.orchestrator.dashboard.background import PacketViews
+from owlt.orchestrator.dashboard.child_processes import PacketViews
 from owlt.orchestrator.dashboard.emulator_page import ASK_EVERY_S, EmulatorWatch
 from owlt.orchestrator.dashboard.index import Directories
 from owlt.orchestrator.dashboard.protection import Token

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.orchestrator.dashboard.background import (
+from owlt.orchestrator.dashboard.child_processes import (
     MOST_KEPT,
     MOST_LISTED_BYTES,
     MOST_WAITING,

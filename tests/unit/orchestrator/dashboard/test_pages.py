@@ -20,7 +20,7 @@ from owlt.captures.accounting.summary import load_summary
 from owlt.emulator.certification.certificate import Check
 from owlt.orchestrator.dashboard import app
 from owlt.orchestrator.dashboard.app import Background, new_app
-from owlt.orchestrator.dashboard.background import PacketViews
+from owlt.orchestrator.dashboard.child_processes import PacketViews
 from owlt.orchestrator.dashboard.index import LOOK_EVERY_S, Directories
 from owlt.orchestrator.dashboard.sweep_content import THIS_MACHINE
 from owlt.orchestrator.errors import OwltError

@@ -1,11 +1,11 @@
-"""What the dashboard has computed in processes of their own, at a low priority: the answer of a sweep so far, and the
-packets of a run, when somebody wants to see them.
+"""What the dashboard computes in child processes at low priority: the answer of a sweep so far, and the packets of a
+run, when somebody wants to see them.
 
-The answer is that of `owlt answer`, computed while somebody looks, if runs were recorded since, at most once a minute,
-and so that all answers of a results directory take at most SHARE_OF_TIME of a processor.
+The answer is the output of `owlt answer`. While somebody looks at the page, it is computed again if runs were recorded
+since, at most once a minute, and so that all answers of a results directory take at most SHARE_OF_TIME of a processor.
 
 Programs that read captures run one at a time, into a temporary directory. `owlt analyse` is the analysis that a user
-would start, and takes the token. The list of the packets that did not arrive needs no token: the server starts it only
+would start, and needs the token. The list of the packets that did not arrive needs no token: the server starts it only
 for runs whose ledger has some, with limits on captures, time and number. The results directory stays as it is.
 """
 
@@ -35,6 +35,7 @@ from owlt.results.record import RECORD_NAME
 EVERY_S = 60.0
 SHARE_OF_TIME = 0.02
 LONGEST_S = 600.0
+"""After so long, an answer or an analysis is ended."""
 
 
 @dataclass(frozen=True)

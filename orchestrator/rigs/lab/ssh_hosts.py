@@ -1,5 +1,5 @@
-"""A host of a lab rig over SSH: its commands and files, and the login over the management network, with a pinned host
-key, a jump host if there is one, and dead peers noticed. Deciding what to run belongs to `orchestrator.run`.
+"""SSH to the hosts of a lab rig: commands, files, and the login over the management network, with a pinned host key, a
+jump host if there is one, and dead peers noticed. Deciding what to run belongs to `orchestrator.run`.
 
 A connection that was lost is made again, for as long as the lease of the host's session lasts.
 """
@@ -23,6 +23,9 @@ import paramiko
 from owlt.orchestrator.hosts.host import COMMAND_LIMIT_S, TERMINAL, Completed, HostError, SessionHost
 from owlt.orchestrator.hosts.program import GROUP_COMMAND, Program, read_group
 from owlt.orchestrator.profiles.inventory import LabHostEntry, login_parts
+
+# paramiko logs a traceback for each lost connection; what the user needs of it is in a HostError
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True)
@@ -159,9 +162,6 @@ def hang_up(transport: paramiko.Transport) -> None:
         transport.sock.shutdown(socket.SHUT_RDWR)
     transport.close()
 
-
-# paramiko logs a traceback for each lost connection; what the user needs of it is in a HostError
-logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 RETRY_S = 1.0
 
