@@ -303,7 +303,7 @@ def _suspect_report(reported_bytes: int | None, arrived_bytes: int) -> Iterator[
         yield f"the receiver reports {reported_bytes} bytes of data, and frames of only {arrived_bytes} bytes arrived"
 
 
-def _bytes(capture: Columns, rows: NDArray[np.int64]) -> int:
+def _bytes(capture: Columns, rows: NDArray[np.int64] | NDArray[np.bool_]) -> int:
     return int(capture.wire_bytes[rows].sum(dtype=np.int64))
 
 
@@ -370,7 +370,7 @@ def one_side(
     round_trip_ns = None if there_ns is None or back_ns is None else there_ns + back_ns
     added_ns = 0 if seen_at == "sender" else round_trip_ns
     end_ns = None if last_ns is None or added_ns is None else last_ns + added_ns
-    str_bytes = int(capture.wire_bytes[from_sender].sum())
+    str_bytes = _bytes(capture, from_sender)
     passed = "were sent by the sender" if seen_at == "sender" else "arrived from the sender"
     wrong = list(too_few_bytes(file_size_bytes, carried_file_bytes, str_bytes, passed))
     wrong += [f"the transfer failed: {failure}"] if failure else []
@@ -382,7 +382,7 @@ def one_side(
         str_packets=int(from_sender.sum()),
         str_bytes=str_bytes,
         rts_packets=int(from_receiver.sum()),
-        rts_bytes=int(capture.wire_bytes[from_receiver].sum()),
+        rts_bytes=_bytes(capture, from_receiver),
         first_packet_ns=first_ns,
         last_packet_ns=last_ns,
         session_seen_s=seconds_between(first_ns, last_ns),

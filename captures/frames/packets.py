@@ -32,7 +32,7 @@ _MOST_HEADERS = 32
 """The most consecutive tags or extension headers that are read; real networks use far fewer."""
 
 _IPV4_BYTES, _IPV6_BYTES, _EXTENSION_BYTES = 20, 40, 8
-_ADDRESSES_AT, _TRANSPORT_AT = ETHERNET_BYTES + 12, ETHERNET_BYTES + _IPV4_BYTES
+_ADDRESSES_AT, TRANSPORT_AT = ETHERNET_BYTES + 12, ETHERNET_BYTES + _IPV4_BYTES
 """In a frame of Ethernet, without options of IPv4."""
 _MORE_FRAGMENTS, _FRAGMENT_OFFSET = 0x2000, 0x1FFF
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _DESTINATION_OPTIONS = 0, 43, 44, 60
@@ -216,7 +216,7 @@ def has_right_checksums(frame: bytes, like: bytes) -> Iterator[tuple[slice, bool
     checksum_at = body + _CHECKSUM_AT.get(protocol, end)
     if is_fragment or end > len(like) or checksum_at + 2 > end or not any(like[checksum_at : checksum_at + 2]):
         return
-    pseudo_header = frame[_ADDRESSES_AT:_TRANSPORT_AT] + bytes([0, protocol]) + (end - body).to_bytes(2, "big")
+    pseudo_header = frame[_ADDRESSES_AT:TRANSPORT_AT] + bytes([0, protocol]) + (end - body).to_bytes(2, "big")
     yield slice(body, end), _is_right(pseudo_header + frame[body:end])
 
 
@@ -286,7 +286,7 @@ _SWAPPED = 256
 
 def header_is_right(heads: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Whether the checksum of the IPv4 header is right, of Ethernet frames by their first octets."""
-    right: NDArray[np.bool_] = _words(heads[:, ETHERNET_BYTES:_TRANSPORT_AT]).sum(axis=1, dtype=np.int64) % _ONES == 0
+    right: NDArray[np.bool_] = _words(heads[:, ETHERNET_BYTES:TRANSPORT_AT]).sum(axis=1, dtype=np.int64) % _ONES == 0
     return right
 
 
@@ -298,12 +298,12 @@ def transport_is_right(
     is_right = np.zeros(len(frames), np.bool_)
     if not len(rows):
         return is_right
-    segments = [frames[row][_TRANSPORT_AT:end] for row, end in zip(rows.tolist(), ends[rows].tolist(), strict=True)]
+    segments = [frames[row][TRANSPORT_AT:end] for row, end in zip(rows.tolist(), ends[rows].tolist(), strict=True)]
     words = np.frombuffer(b"".join(octets + b"\0" * (len(octets) % 2) for octets in segments), "<u2")
-    word_counts = (ends[rows] - _TRANSPORT_AT + 1) // 2
+    word_counts = (ends[rows] - TRANSPORT_AT + 1) // 2
     sums = np.add.reduceat(words, np.cumsum(word_counts) - word_counts, dtype=np.int64)
-    sums += _words(heads[rows, _ADDRESSES_AT:_TRANSPORT_AT]).sum(axis=1, dtype=np.int64)
-    sums += (ends[rows] - _TRANSPORT_AT + protocol) * _SWAPPED
+    sums += _words(heads[rows, _ADDRESSES_AT:TRANSPORT_AT]).sum(axis=1, dtype=np.int64)
+    sums += (ends[rows] - TRANSPORT_AT + protocol) * _SWAPPED
     is_right[rows] = sums % _ONES == 0
     return is_right
 

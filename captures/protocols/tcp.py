@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.captures.files.blocks import ETHERNET
+from owlt.captures.files.blocks import ETHERNET, ETHERNET_BYTES
 from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns, Rows
 from owlt.captures.frames.decoding import ACK, FIN, HEADERS, RST, SEGMENT, SYN, TCP, Kind
-from owlt.captures.frames.packets import IPV4_TYPE, WITHOUT_OPTIONS, header_is_right, transport_is_right
+from owlt.captures.frames.packets import IPV4_TYPE, TRANSPORT_AT, WITHOUT_OPTIONS, header_is_right, transport_is_right
 from owlt.captures.frames.session import Host
 from owlt.captures.protocols.reader import Coverage, Fields, Packet, PacketContent, Reader, Unreadable, span
 
@@ -179,8 +179,7 @@ def _name(packet: Packet, flags: int, length: int) -> str:
 
 _HEADERS = np.dtype([("ip", HEADERS), ("tcp", SEGMENT)])
 """The headers of a segment in Ethernet and IPv4 (RFC 9293, section 3.1)."""
-_IP_AT, _TCP_AT, _SHORTEST_HEADER = 14, 34, 20
-_FLAGS = 0xFFF
+_SHORTEST_HEADER, _FLAGS = 20, 0xFFF
 _MOST_PACKET_BYTES = 16_384
 _ROWS_AT_ONCE = 4096
 
@@ -225,13 +224,13 @@ def _read(columns: Columns, rows: Rows) -> _Frames:
     frames = read_frames(columns.path, columns.offset[rows], columns.captured_bytes[rows])
     heads = b"".join(frame[: _HEADERS.itemsize].ljust(_HEADERS.itemsize, b"\0") for frame in frames)
     headers = np.frombuffer(heads, _HEADERS)
-    ends = _IP_AT + headers["ip"]["total_length"].astype(np.int64)
-    begins = _TCP_AT + 4 * (headers["tcp"]["offset_and_flags"].astype(np.int64) >> 12)
+    ends = ETHERNET_BYTES + headers["ip"]["total_length"].astype(np.int64)
+    begins = TRANSPORT_AT + 4 * (headers["tcp"]["offset_and_flags"].astype(np.int64) >> 12)
     captured_bytes = columns.captured_bytes[rows].astype(np.int64)
     is_plain = (
         (headers["ip"]["ethernet_type"] == IPV4_TYPE)
         & (headers["ip"]["version_and_length"] == WITHOUT_OPTIONS)
-        & (begins >= _TCP_AT + _SHORTEST_HEADER)
+        & (begins >= TRANSPORT_AT + _SHORTEST_HEADER)
         & (begins <= ends)
         & (begins <= captured_bytes)
         & (ends <= columns.wire_bytes[rows])

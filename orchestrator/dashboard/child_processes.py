@@ -38,6 +38,54 @@ LONGEST_S = 600.0
 """After so long, an answer or an analysis is ended."""
 
 
+class ChildProcess:
+    """Runs one program at a time, each in a process group of its own, until it is closed. Any thread may close it."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, command: Sequence[str], longest_s: float) -> subprocess.CompletedProcess[str] | None:
+        """Run a program to its end; None if this was closed before. Raises OSError, and subprocess.TimeoutExpired after
+        the program and its children have been ended."""
+        with self._lock:
+            if self.is_closed:
+                return None
+            process = self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        with process:
+            try:
+                output, errors = process.communicate(timeout=longest_s)
+            except subprocess.TimeoutExpired:
+                _end(process)
+                raise
+            finally:
+                with self._lock:
+                    self._process = None
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+    def close(self) -> None:
+        """End the program that runs, with its children, and run no other one."""
+        with self._lock:
+            self.is_closed = True
+            process = self._process
+        if process is not None:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
 @dataclass(frozen=True)
 class SoFar:
     """An answer in words. `headline` is "" if there is none, such as of one implementation."""
@@ -71,13 +119,12 @@ class Answers:
         self._next_s: dict[Path, float] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="answer")
-        self._process: subprocess.Popen[bytes] | None = None
-        self._is_closed = False
+        self._process = ChildProcess()
 
     def of(self, results: Path, snapshot: Snapshot) -> SoFar | None:
         """The latest answer; None if there is none yet. Another one is begun if it is due."""
         with self._lock:
-            if not self._is_closed and self._now_s() >= self._next_s.get(results, float("-inf")):
+            if not self._process.is_closed and self._now_s() >= self._next_s.get(results, float("-inf")):
                 outcomes = [(each.state.outcome, each.state.attempt) for each in snapshot.rows.values()]
                 recorded = sum(outcome is not None for outcome, _ in outcomes)
                 digest = hash((snapshot.plan_version, tuple(outcomes)))
@@ -89,43 +136,23 @@ class Answers:
 
     def close(self) -> None:
         """End what is computed, and begin nothing more."""
-        with self._lock:
-            self._is_closed = True
-            if self._process is not None:
-                self._process.kill()
+        self._process.close()
         self._pool.shutdown()
 
     def _compute(self, results: Path, recorded: int) -> None:
         began_s = self._now_s()
         try:
-            answer = so_far(self._output(results), recorded)
+            done = self._process.run(self._command(results), LONGEST_S)
         except (OSError, subprocess.SubprocessError):
-            answer = so_far(b"", recorded)
+            done = None
+        answer = so_far(done.stdout if done else "", recorded)
         with self._lock:
             ended_s = self._now_s()
             self._latest[results] = answer
             self._next_s[results] = ended_s + max(EVERY_S, (ended_s - began_s) / SHARE_OF_TIME)
 
-    def _output(self, results: Path) -> bytes:
-        with self._lock:
-            if self._is_closed:
-                return b""
-            process = self._process = subprocess.Popen(
-                self._command(results),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        with process:
-            try:
-                return process.communicate(timeout=LONGEST_S)[0]
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
 
-
-def so_far(output: bytes, recorded: int) -> SoFar:
+def so_far(output: str, recorded: int) -> SoFar:
     """The answer in the output of `owlt answer --json`, which is empty if it was refused."""
     try:
         value: dict[str, Any] = json.loads(output)
@@ -171,52 +198,26 @@ class AnalysisProcesses:
     ) -> None:
         self._command = command
         self._longest_s = longest_s
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[str] | None = None
-        self._is_closed = False
+        self._process = ChildProcess()
 
     def __call__(self, run: Path, out: Path) -> str:
         """Analyse a run; this is an `Analyse`."""
         try:
-            with self._lock:
-                if self._is_closed:
-                    return ENDED
-                process = self._process = subprocess.Popen(
-                    self._command(run, out),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    start_new_session=True,
-                )
-            try:
-                _, errors = process.communicate(timeout=self._longest_s)
-            except subprocess.TimeoutExpired:
-                _end(process)
-                process.communicate()
-                return f"it took more than {self._longest_s:g} s"
+            done = self._process.run(self._command(run, out), self._longest_s)
+        except subprocess.TimeoutExpired:
+            return f"it took more than {self._longest_s:g} s"
         except OSError as problem:
             return str(problem)
-        return (
-            errors.strip().removeprefix("owlt: ") or f"exit status {process.returncode}" if process.returncode else ""
-        )
+        if done is None:
+            return ENDED
+        return done.stderr.strip().removeprefix("owlt: ") or f"exit status {done.returncode}" if done.returncode else ""
 
     def close(self) -> None:
         """End the analysis that runs, and begin no other one: its files may be removed then."""
-        with self._lock:
-            self._is_closed = True
-        if self._process is not None:
-            _end(self._process)
+        self._process.close()
 
 
 ENDED = "the dashboard has ended"
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End a process with its children, and wait for it."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 class TooMany(Exception):

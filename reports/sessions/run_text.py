@@ -227,7 +227,7 @@ def _time(time_ns: float) -> str:
     """A time in s with three decimals; in ms, to four digits, if it is shorter than a second."""
     if time_ns < 1e9:
         return f"{time_ns / 1e6:.4g} ms"
-    return f"{time_ns / 1e9:,.3f} s".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{_fixed(time_ns / 1e9, 3)} s"
 
 
 def headline(path: CriticalPath) -> str:
