@@ -1,6 +1,6 @@
 """An implementation as data: how it is launched, when it is ready, when it is done, and how it is read from YAML.
 
-conditions.py, session_ports.py and side.py define its parts. `placeholders` fills their {placeholders};
+limits.py, session_ports.py, requirements.py and side.py define its parts. `placeholders` fills their {placeholders};
 starting, stopping and judging programs belongs to the orchestrator.
 """
 
@@ -15,8 +15,9 @@ import jinja2
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from owlt.agents.contract.conditions import Binary, KnownLimit, Limits, Need, Pairing, Space, TimeLimit
-from owlt.agents.contract.conditions import Parameter as Parameter
+from owlt.agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
+from owlt.agents.contract.pairing import Pairing
+from owlt.agents.contract.pairing import Parameter as Parameter
 from owlt.agents.contract.placeholders import (
     ERROR_RATES,
     LAUNCH_PLACEHOLDERS,
@@ -27,6 +28,7 @@ from owlt.agents.contract.placeholders import (
     names_in,
     render,
 )
+from owlt.agents.contract.requirements import Binary, Need
 from owlt.agents.contract.session_ports import PORT_KEYS, SessionPorts
 from owlt.agents.contract.side import Command, Pattern, RunPath, Side, Text, Value, refuse_boolean, unknown_names
 from owlt.inputs.mistake import Invalid, Key, Mistake, Place, did_you_mean, got, not_one_of, unexpected

@@ -1,6 +1,6 @@
 """Pairs: the sender of one implementation with the receiver of another, which is an implementation to everything else.
 
-`pair_of` makes one: it gives both the same value for each term of their family (`agents.contract.conditions`), and the
+`pair_of` makes one: it gives both the same value for each term of their family (`agents.contract.pairing`), and the
 pair the stricter limits, the longer time limit, and both sides' ports. A pair's parameters are those of its sides, as
 `sender.NAME` and `receiver.NAME`, without those that follow from the other side.
 """
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from owlt.agents.contract.conditions import KnownLimit, Limits, Space, Term, TimeLimit
 from owlt.agents.contract.implementation import ROLES, Duration, Implementation, Pair, Parameter, Role
+from owlt.agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
+from owlt.agents.contract.pairing import Term
 from owlt.agents.contract.placeholders import as_text
 from owlt.agents.contract.session_ports import SessionPorts
 from owlt.inputs.axes import VARIANT, base_name

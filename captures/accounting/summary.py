@@ -1,14 +1,9 @@
-"""The summary of a run: the results from the packets of its two captures, and the reasons not to trust them; and the
-results from one capture alone.
+"""The summary of a run: the results from the packets of its two captures, and the reasons not to trust them.
 
-The summary is kept beside the captures as summary.json. When the code has changed it is made again from the captures,
-even if these were cut since: the fate of each packet is stored beside them (derived_files.py). Without the captures,
-the stored summary is used. Finding the packets belongs to `captures.matches`, their fate to ledger.py, rates and
-amounts to measures.py.
-
-The authors of the main paper had a single capture, at the receiver's side of the emulator, and added the round trip to
-the time of the session, to include the time before the sender's first packet arrived there and after the last packet
-left.
+It is kept beside the captures as summary.json. When the code has changed it is made again from the captures, even if
+these were cut since: the fate of each packet is stored beside them (derived_files.py). Without the captures, the stored
+summary is used. Finding the packets belongs to `captures.matches`, their fate to ledger.py, rates and amounts to
+measures.py.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from owlt.captures.accounting.derived_files import CAPTURES, DerivedFile, load, load_or_make, load_or_match
 from owlt.captures.accounting.ledger import Account, Ledger, account
@@ -31,27 +26,21 @@ from owlt.captures.accounting.measures import (
     DelaySummary,
     Measures,
     measure,
-    rate_over,
-    ratio,
-    seconds_between,
     summarise_delays,
 )
 from owlt.captures.accounting.suspicion import (
     NOTHING_EXPECTED,
-    Claims,
     Expected,
     order_notes,
     suspect_capture,
     suspect_copies,
-    too_fast,
-    too_few_bytes,
 )
 from owlt.captures.files.pcap import read_snaplen
 from owlt.captures.frames.background import count_background
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.conversations import suspect_groups
-from owlt.captures.frames.decoding import CE, ECT, OF_PROGRAMS
-from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
+from owlt.captures.frames.decoding import OF_PROGRAMS
+from owlt.captures.frames.session import Session
 from owlt.captures.matches.bottleneck import Link, overdue_ns
 from owlt.captures.matches.delivery import Crossing, Delivery, without
 from owlt.results.record import SUMMARY, CaptureCounters
@@ -310,125 +299,3 @@ def _bytes(capture: Columns, rows: NDArray[np.int64] | NDArray[np.bool_]) -> int
 def _background(capture: Columns, *session_rows: NDArray[np.int64]) -> Counter[str]:
     """The number of frames outside the session, by name."""
     return count_background(capture, without(np.arange(len(capture)), np.concatenate(session_rows)))
-
-
-class OneSide(BaseModel):
-    """One capture of a session. `seen_at` is the host at whose port it was taken: that host's packets are counted as
-    sent, the other's as delivered; losses are not visible.
-
-    `session_s` is between the first packet and the last at the sender's port. At the receiver's port it is the time
-    seen there plus `round_trip_added_s`, which is correct if the sender sent first and the receiver last, else too long
-    by at most that; None if the round trip is not known. `goodput_bps` is over this time, `goodput_seen_bps` over the
-    time that was seen; `efficiency` is the former over the channel's rate. They are None if no time passed or the size
-    of the file is not known, and if the capture contradicts the description of the transfer, which `contradicted`
-    states. `suspect` has these contradictions, and the faults of the capture. Packets that are `ecn_capable` have ECT,
-    those `ecn_marked` CE (RFC 3168).
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    seen_at: Host
-    str_packets: int
-    str_bytes: int
-    rts_packets: int
-    rts_bytes: int
-    first_packet_ns: int | None
-    last_packet_ns: int | None
-    session_seen_s: float | None
-    round_trip_added_s: float | None
-    session_s: float | None
-    goodput_seen_bps: float | None
-    goodput_bps: float | None
-    efficiency: float | None
-    str_ecn_capable: int
-    str_ecn_marked: int
-    rts_ecn_capable: int
-    rts_ecn_marked: int
-    contradicted: list[str]
-    suspect: list[str]
-    background_packets: int
-    notes: list[str]
-
-
-def one_side(
-    capture: Columns,
-    session: Session,
-    seen_at: Host,
-    claims: Claims,
-    carried_file_bytes: int | None = None,
-    failure: str = "",
-) -> OneSide:
-    """The results from the capture at the host's port, of the transfer that `claims` describe. `carried_file_bytes` is
-    how many bytes of the file the messages carry, None if not known; `failure` is why the transfer failed, according to
-    them.
-    """
-    file_size_bytes, rate_bps = claims.file_size_bytes, claims.rate_bps
-    there_ns, back_ns = claims.forward_delay_ns, claims.reverse_delay_ns
-    from_sender, from_receiver = (sent_by(capture, session, host) for host in HOSTS)
-    times_ns = capture.time_ns[from_sender | from_receiver]
-    first_ns, last_ns = (int(times_ns.min()), int(times_ns.max())) if len(times_ns) else (None, None)
-    round_trip_ns = None if there_ns is None or back_ns is None else there_ns + back_ns
-    added_ns = 0 if seen_at == "sender" else round_trip_ns
-    end_ns = None if last_ns is None or added_ns is None else last_ns + added_ns
-    str_bytes = _bytes(capture, from_sender)
-    passed = "were sent by the sender" if seen_at == "sender" else "arrived from the sender"
-    wrong = list(too_few_bytes(file_size_bytes, carried_file_bytes, str_bytes, passed))
-    wrong += [f"the transfer failed: {failure}"] if failure else []
-    if seen_at == "receiver":
-        wrong += too_fast(capture, np.flatnonzero(from_sender), rate_bps)
-    goodput_bps = None if wrong else rate_over(file_size_bytes, first_ns, end_ns)
-    return OneSide(
-        seen_at=seen_at,
-        str_packets=int(from_sender.sum()),
-        str_bytes=str_bytes,
-        rts_packets=int(from_receiver.sum()),
-        rts_bytes=_bytes(capture, from_receiver),
-        first_packet_ns=first_ns,
-        last_packet_ns=last_ns,
-        session_seen_s=seconds_between(first_ns, last_ns),
-        round_trip_added_s=None if added_ns is None else added_ns / 1e9,
-        session_s=seconds_between(first_ns, end_ns),
-        goodput_seen_bps=None if wrong else rate_over(file_size_bytes, first_ns, last_ns),
-        goodput_bps=goodput_bps,
-        efficiency=ratio(goodput_bps, rate_bps),
-        contradicted=wrong,
-        str_ecn_capable=_count_ecn(capture, from_sender, ECT),
-        str_ecn_marked=_count_ecn(capture, from_sender, (CE,)),
-        rts_ecn_capable=_count_ecn(capture, from_receiver, ECT),
-        rts_ecn_marked=_count_ecn(capture, from_receiver, (CE,)),
-        suspect=[
-            *wrong,
-            *suspect_capture(capture, None, NOTHING_EXPECTED.mtu_bytes),
-            *suspect_copies(
-                capture, {"sender": np.flatnonzero(from_sender), "receiver": np.flatnonzero(from_receiver)}
-            ),
-        ],
-        background_packets=int(np.count_nonzero(~(from_sender | from_receiver))),
-        notes=_notes(seen_at, added_ns, capture, from_sender, times_ns),
-    )
-
-
-def _notes(
-    seen_at: Host,
-    added_ns: int | None,
-    capture: Columns,
-    from_sender: NDArray[np.bool_],
-    times_ns: NDArray[np.int64],
-) -> list[str]:
-    notes = ["one capture only: loss, delay and damage are not visible", *order_notes(capture)]
-    if not len(times_ns):
-        notes.append("no packet of the session: are the session's ports and addresses right?")
-    elif seen_at == "receiver" and added_ns is None:
-        notes.append("taken at the receiver's port: the session's duration at the sender is unknown without --delay")
-    elif seen_at == "receiver" and added_ns is not None:
-        notes.append(f"taken at the receiver's port: the round trip of {added_ns / 1e9:g} s was added to the session")
-        receiver_first = not from_sender[capture.time_ns == times_ns.min()].any()
-        sender_last = from_sender[capture.time_ns == times_ns.max()].any()
-        turns = ((receiver_first, "the receiver sent the first packet"), (sender_last, "the sender sent the last one"))
-        if who := " and ".join(text for is_so, text in turns if is_so):
-            notes.append(f"{who}: the session was shorter than stated, by up to the round trip")
-    return notes
-
-
-def _count_ecn(capture: Columns, is_own: NDArray[np.bool_], codes: tuple[int, ...]) -> int:
-    return int(np.count_nonzero(is_own & np.isin(capture.ecn, codes)))

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from owlt.captures.accounting.ledger import Account
-from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, OneSide, Transfer, account_both, conclude
+from owlt.captures.accounting.one_side import OneSide
+from owlt.captures.accounting.summary import NO_LINKS, CaptureSummary, Transfer, account_both, conclude
 from owlt.captures.accounting.suspicion import MORE_THAN_ALL, NOTHING_EXPECTED, Claims, Expected, contradictions
 from owlt.captures.files.pcap import read_frames
 from owlt.captures.frames.columns import Columns

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.files.blocks import LONGEST_FRAME_BYTES
+from owlt.captures.frames.checksums import has_right_checksums
 from owlt.captures.frames.columns import Columns, Rows, by_time
-from owlt.captures.frames.packets import has_right_checksums
 from owlt.captures.matches.by_key import DelayAround, pair_by_key
 from owlt.captures.matches.delivery import INTACT, without
 from owlt.captures.matches.directions import NO_PAIRS, Direction, Pairs, frame_key, padded_bytes

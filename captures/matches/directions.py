@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from owlt.captures.files.blocks import ETHERNET, LONGEST_FRAME_BYTES
 from owlt.captures.files.pcap import read_frames
+from owlt.captures.frames.checksums import completed
 from owlt.captures.frames.columns import Columns, Rows, read_heads
 from owlt.captures.frames.decoding import ODD_1, ODD_2
-from owlt.captures.frames.packets import completed
 from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
 from owlt.captures.matches.by_key import pair_by_key
 from owlt.captures.matches.delivery import INTACT

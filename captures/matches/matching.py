@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from owlt.captures.files.blocks import ETHERNET
+from owlt.captures.frames.checksums import completed, left_to_the_card
 from owlt.captures.frames.columns import Columns, Rows, ip_starts, read_heads
 from owlt.captures.frames.decoding import CE, ECT
-from owlt.captures.frames.packets import completed, left_to_the_card
 from owlt.captures.frames.session import Session
 from owlt.captures.matches.by_key import pair_by_key
 from owlt.captures.matches.damaged_copies import with_damaged

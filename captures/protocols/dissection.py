@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from owlt.captures.files.blocks import ETHERNET
 from owlt.captures.files.pcap import read_frames
+from owlt.captures.frames.checksums import WITHOUT_OPTIONS, header_is_right, transport_is_right
 from owlt.captures.frames.columns import Columns, Rows, by_time
 from owlt.captures.frames.decoding import HEADERS, SCTP_BYTES, TCP, TRANSPORTS, UDP, Kind, Transport
-from owlt.captures.frames.packets import IPV4_TYPE, WITHOUT_OPTIONS, header_is_right, transport_is_right
+from owlt.captures.frames.packets import IPV4_TYPE
 from owlt.captures.frames.session import HOSTS, Host, Session, sent_by
 from owlt.captures.protocols.bundles import Bundles
 from owlt.captures.protocols.cfdp import Cfdp

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from owlt.captures.files.blocks import ETHERNET, ETHERNET_BYTES
 from owlt.captures.files.pcap import read_frames
+from owlt.captures.frames.checksums import TRANSPORT_AT, WITHOUT_OPTIONS, header_is_right, transport_is_right
 from owlt.captures.frames.columns import Columns, Rows
 from owlt.captures.frames.decoding import ACK, FIN, HEADERS, RST, SEGMENT, SYN, TCP, Kind
-from owlt.captures.frames.packets import IPV4_TYPE, TRANSPORT_AT, WITHOUT_OPTIONS, header_is_right, transport_is_right
+from owlt.captures.frames.packets import IPV4_TYPE
 from owlt.captures.frames.session import Host
 from owlt.captures.protocols.reader import Coverage, Fields, Packet, PacketContent, Reader, Unreadable, span
 

@@ -376,7 +376,7 @@ def certify(
 
     Apply it just before, and send nothing since: the numbers of a pattern are those of the probes. A channel as
     specified fails with at most the probability `alpha`. `packets` probes are sent for each share (None: enough to
-    detect what `power` aims at, up to MOST_PACKETS). A sample is cut to what the channel can send in `budget_s`
+    detect what `intervals` aims at, up to MOST_PACKETS). A sample is cut to what the channel can send in `budget_s`
     seconds; what cannot be cut and takes longer is not measured. Raises PortRefused if a port is not there,
     ChannelRefused if the kernel is missing what injecting needs; leaves no interface, qdisc or filter, however it ends.
     """

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf
 
-from owlt.emulator.certification.intervals import FACTOR, BurstLoss, Detectable, wrong_share
+from owlt.emulator.certification.bursts import BurstLoss
+from owlt.emulator.certification.intervals import FACTOR, Detectable, wrong_share
 from owlt.emulator.certification.probing import SHORTEST_FRAME_BYTES
 from owlt.emulator.channel.link import Coding
 from owlt.emulator.channel.loss_models import GilbertElliott

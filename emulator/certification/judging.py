@@ -14,21 +14,18 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from owlt.emulator.certification.bursts import BurstLoss, accepted_counts, caught_counts, scaled
 from owlt.emulator.certification.certificate import Check
 from owlt.emulator.certification.expectations import Expectations
 from owlt.emulator.certification.intervals import (
     FACTOR,
     POWER,
-    BurstLoss,
     Detectable,
-    accepted_counts,
-    caught_counts,
     detectable_quantile,
     detectable_run_length,
     detectable_share,
     mean_run_interval,
     quantile_ranks,
-    scaled,
     share_interval,
     wrong_amount,
     wrong_length,

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from owlt.agents.contract.conditions import Binary
 from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.requirements import Binary
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.frames.columns import Columns, Rows, by_time, read_columns
 from owlt.inputs.mistake import Mistake

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.contract.conditions import Binary, Need, unmet
 from owlt.agents.contract.implementation import Implementation
 from owlt.agents.contract.placeholders import as_text
+from owlt.agents.contract.requirements import Binary, Need, unmet
 from owlt.emulator.kernel.bpf.loading import compiled_object, sources
 from owlt.inputs.axes import base_name
 from owlt.inputs.mistake import Mistake

@@ -36,7 +36,7 @@ from owlt.orchestrator.hosts.host_clock import clock_offset
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.profiles.inventory import EmulatorEntry, LabHostEntry, LabRig, LabRole, TestHostEntry
 from owlt.orchestrator.rigs.lab.emulator import read_reservation, token_of
-from owlt.orchestrator.rigs.lab.raising import Interface, find_interface, interfaces_of
+from owlt.orchestrator.rigs.lab.interfaces import Interface, find_interface, interfaces_of
 from owlt.orchestrator.rigs.lab.session import ON_HOST, OWLT_HOST, SOURCE, SUDO_RULE, VERSION, session_seconds_left
 from owlt.orchestrator.rigs.lab.ssh_hosts import ManagementHost
 

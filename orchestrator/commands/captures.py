@@ -98,7 +98,7 @@ def analyse_two(
 
 def analyse_one(capture: Path, options: CaptureOptions, host: Host, tables: str, out: Path | None) -> Analysis:
     """Analyse a single capture, taken at the port of `host`."""
-    from owlt.captures.accounting.summary import one_side
+    from owlt.captures.accounting.one_side import one_side
     from owlt.captures.frames.columns import read_columns
     from owlt.captures.inspection.inspection import OneSideInspection
     from owlt.captures.inspection.traces import trace_one_side

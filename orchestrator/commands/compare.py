@@ -103,7 +103,7 @@ def _refuse_nothing_common(compared: TwoCompared) -> None:
 
 
 def _print_two(compared: TwoCompared, printer: Printer) -> None:
-    from owlt.reports.answer import change_outcome as words
+    from owlt.reports.answer import change_words as words
 
     place = words.places_of([change.point for change in compared.changes])
     printer.text(" ".join(words.headline(compared.overall, compared.changes)))
@@ -140,7 +140,7 @@ def _print_two(compared: TwoCompared, printer: Printer) -> None:
 
 
 def _print_nights(compared: NightsCompared, printer: Printer) -> None:
-    from owlt.reports.answer import change_outcome as words
+    from owlt.reports.answer import change_words as words
 
     labels = [source.label for source in compared.sources]
     place = words.places_of([each.point for each in compared.series])
@@ -169,7 +169,7 @@ def _write_page(compared: TwoCompared | NightsCompared, page: Path) -> None:
 
 
 def _two_value(compared: TwoCompared) -> dict[str, Any]:
-    from owlt.reports.answer import change_outcome as words
+    from owlt.reports.answer import change_words as words
 
     return {
         **_common_value((compared.before, compared.after), compared),
@@ -181,7 +181,7 @@ def _two_value(compared: TwoCompared) -> dict[str, Any]:
 
 
 def _nights_value(compared: NightsCompared) -> dict[str, Any]:
-    from owlt.reports.answer import change_outcome as words
+    from owlt.reports.answer import change_words as words
 
     return {
         **_common_value(compared.sources, compared),

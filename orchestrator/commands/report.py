@@ -18,7 +18,7 @@ from owlt.orchestrator.commands.usage import Json, MakeReport
 from owlt.orchestrator.errors import OwltError
 
 if TYPE_CHECKING:
-    from owlt.orchestrator.sweep.report import CombinedSource
+    from owlt.orchestrator.sweep.combining import CombinedSource
 
 
 def report(
@@ -71,7 +71,7 @@ def _require_writable(directory: Path) -> None:
 def _combined(results: list[Path], out: Path | None) -> tuple[Path, list[CombinedSource]]:
     """The combined directory, and what became of each."""
     from owlt.orchestrator.profiles.load import existing_results
-    from owlt.orchestrator.sweep.report import combine
+    from owlt.orchestrator.sweep.combining import combine
     from owlt.results.recorded_runs import results_root
 
     roots = [existing_results(path) for path in results]

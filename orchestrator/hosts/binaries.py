@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.contract.conditions import Binary
 from owlt.agents.contract.implementation import Implementation, Role
 from owlt.agents.contract.placeholders import render
+from owlt.agents.contract.requirements import Binary
 from owlt.inputs.mistake import Mistake, MistakeError
 from owlt.orchestrator.hosts.host import Host
 

@@ -36,18 +36,14 @@ from owlt.inputs.validation import first_error
 from owlt.orchestrator.errors import SweepMistake
 from owlt.orchestrator.planning.grid import baseline_of, permutations, require_points_of_assertions
 from owlt.orchestrator.planning.run_channel import (
-    certification_seed,
     channel_at,
     channel_key,
-    guest_seed,
-    link_seed,
     longest_rtt_s,
-    order_seed,
-    run_seed,
     seeded,
     slowest_rate_bps,
     time_to_change_s,
 )
+from owlt.orchestrator.planning.seeds import certification_seed, guest_seed, link_seed, order_seed, run_seed
 from owlt.results.files import PLAN_NAME
 from owlt.results.permutation import Permutation
 from owlt.results.plain_files import read_json

@@ -1,9 +1,7 @@
-"""The channel of a run: from a profile or from the axes of the sweep, then with the seeds of the run; and the seed of
-everything else that is random in a sweep, each derived from the sweep's seed or the run's, and from its purpose.
+"""The channel of a run: from a profile or from the axes of the sweep, then with the seeds of the run.
 
-The part of a channel that is equal in all runs is certified once; its key identifies the channel.
-`equivalent_bit_error_rate` gives a link's errors in the form that most implementations accept. A seed depends on
-nothing else, so a run has the same seed in a longer sweep, in any order and on any machine.
+The part that is equal in all runs is certified once; its key identifies the channel. `equivalent_bit_error_rate` gives
+a link's errors in the form that most implementations accept.
 """
 
 from __future__ import annotations
@@ -160,49 +158,8 @@ def _hit_in_bursts(link: LinkSpec, frame_bytes: int) -> list[float]:
     if not (link.loss or link.coding):
         return []
     # imported here because they load numpy, which would enlarge the memory of every guest
+    from owlt.emulator.certification.bursts import BurstLoss
     from owlt.emulator.certification.expectations import Expectations
-    from owlt.emulator.certification.intervals import BurstLoss
 
     coded = Expectations(link, 0).dropped_probability(frame_bytes) if link.coding else 0.0
     return [coded, BurstLoss.of(link.loss).mean_rate]
-
-
-def run_seed(sweep_seed: int, run_id: str) -> int:
-    """The seed of a run: its permutation and repetition decide it, its place in the order does not."""
-    return _derived_seed(sweep_seed, "run", run_id)
-
-
-def order_seed(sweep_seed: int, slug: str, repetition: int) -> int:
-    """The number that decides the place of a run among those of the same repetition; `slug` is its permutation's."""
-    return _derived_seed(sweep_seed, "order", slug, repetition)
-
-
-def guest_seed(sweep_seed: int, batch: int | str) -> int:
-    """The seed of the guest of a batch of runs, by its index, or of all runs that start alike, by their slug."""
-    return _derived_seed(sweep_seed, "guest", batch)
-
-
-def certification_seed(sweep_seed: int, channel_key: str) -> int:
-    """The seed of the guest that certifies a channel."""
-    return _derived_seed(sweep_seed, "certification", channel_key)
-
-
-def link_seed(run_seed_or_key: int | str, direction: str) -> int:
-    """The seed of a link's random effects: of a run from its seed, during certification from the channel's key."""
-    return _derived_seed(run_seed_or_key, direction)
-
-
-def retry_seed(run_seed: int, number: int) -> int:
-    """Another seed for a run, for the retry with this number, from 1."""
-    return _derived_seed(run_seed, "retry", number)
-
-
-def file_seed(sweep_seed: int, size_bytes: int) -> int:
-    """The seed of the test file of a size, the same for all runs of a sweep."""
-    return _derived_seed(sweep_seed, "file", size_bytes)
-
-
-def _derived_seed(*parts: object) -> int:
-    """A 31-bit seed that depends on every part and on nothing else."""
-    text = "\x1f".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1

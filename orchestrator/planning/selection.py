@@ -16,7 +16,7 @@ from owlt.inputs.quantities import NAME, RATE
 from owlt.orchestrator.errors import OwltError, did_you_mean
 from owlt.orchestrator.planning.grid import values_text
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
-from owlt.orchestrator.planning.run_channel import retry_seed
+from owlt.orchestrator.planning.seeds import retry_seed
 from owlt.results.plan import PlanFile
 
 

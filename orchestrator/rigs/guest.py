@@ -27,7 +27,7 @@ from owlt.emulator.kernel.bpf.loading import compiled_object, object_cache, sour
 from owlt.orchestrator.hosts.binaries import results_directories
 from owlt.orchestrator.hosts.mount_namespace import fstab_field, mount
 from owlt.orchestrator.own_directories import third_party_directory
-from owlt.orchestrator.rigs.kernel_records import WARDEN_SCRIPT
+from owlt.orchestrator.rigs.killed_programs import WARDEN_SCRIPT
 
 PACKAGES = ("inputs", "results", "agents", "captures", "emulator", "orchestrator", "reports")
 """The directories from which a worker imports modules."""

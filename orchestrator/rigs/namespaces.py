@@ -35,7 +35,7 @@ from owlt.orchestrator.hosts.near_host import NearHost
 from owlt.orchestrator.rigs import rig
 from owlt.orchestrator.rigs.enclosure import accounts_alone, base_of, enclosure
 from owlt.orchestrator.rigs.guest import RESULTS_FILE, needed_paths
-from owlt.orchestrator.rigs.kernel_records import RECORDED_WAITS, KilledPrograms, WaitRecorder
+from owlt.orchestrator.rigs.killed_programs import KilledPrograms
 from owlt.orchestrator.rigs.network import (
     ADDRESSES,
     ROLES,
@@ -49,6 +49,7 @@ from owlt.orchestrator.rigs.network import (
     wait_until_bridged,
 )
 from owlt.orchestrator.rigs.rig import Rig, TestHost
+from owlt.orchestrator.rigs.timed_waits import RECORDED_WAITS, WaitRecorder
 
 OWNER_FILE = Path("/run/owlt-rig")
 TAKING_DOWN_S = 10.0

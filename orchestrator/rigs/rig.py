@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.hosts.host import Host
 from owlt.orchestrator.hosts.host_clock import HostClocks
-from owlt.orchestrator.rigs.kernel_records import KilledPrograms, WaitRecorder
+from owlt.orchestrator.rigs.killed_programs import KilledPrograms
+from owlt.orchestrator.rigs.timed_waits import WaitRecorder
 
 SENDER_ADDRESS = "10.77.0.1"
 RECEIVER_ADDRESS = "10.77.0.2"

@@ -31,9 +31,10 @@ from owlt.orchestrator.kernel.kernel import Kernel
 from owlt.orchestrator.own_directories import process_directory
 from owlt.orchestrator.planning.estimate import SMALLEST_GUEST_MB, guest_memory_mb
 from owlt.orchestrator.planning.plan import Batch, Plan, Run
-from owlt.orchestrator.planning.run_channel import certification_seed, channel_key
+from owlt.orchestrator.planning.run_channel import channel_key
+from owlt.orchestrator.planning.seeds import certification_seed
 from owlt.orchestrator.rigs import guest, namespaces
-from owlt.orchestrator.rigs.kernel_records import ask_warden
+from owlt.orchestrator.rigs.killed_programs import ask_warden
 from owlt.orchestrator.rigs.processor_time import ProcessorWaits, Waited, is_counted
 from owlt.orchestrator.rigs.provenance import Provenance
 from owlt.orchestrator.rigs.template import CopiedTemplate, Copy, Template

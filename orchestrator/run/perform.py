@@ -27,7 +27,7 @@ from owlt.orchestrator.hosts.host import Host, HostError
 from owlt.orchestrator.hosts.printable import printable
 from owlt.orchestrator.hosts.program import Program
 from owlt.orchestrator.planning.plan import Run
-from owlt.orchestrator.rigs.kernel_records import WaitRecorder
+from owlt.orchestrator.rigs.timed_waits import WaitRecorder
 from owlt.orchestrator.run.applying import apply_channel, close_channel, start_timeline
 from owlt.orchestrator.run.branching import Branching
 from owlt.orchestrator.run.left_files import Comparison, ReceivedFile, compare, files_left, inspect_received, keep_files

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
-from owlt.agents.contract.conditions import ELSEWHERE, EMPTY_IN_RUNS
 from owlt.agents.contract.implementation import ROLES, Implementation, Role
+from owlt.agents.contract.requirements import ELSEWHERE, EMPTY_IN_RUNS
 from owlt.agents.contract.side import Exchange, Ready
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.emulator.service.player import moments

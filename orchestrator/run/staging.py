@@ -27,7 +27,8 @@ from owlt.orchestrator.hosts.host import ANSWER_BYTES, FLOODED, LATE, Completed,
 from owlt.orchestrator.hosts.printable import how_ended
 from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import AdvertisedValues, Run, advertised_values
-from owlt.orchestrator.planning.run_channel import equivalent_bit_error_rate, file_seed
+from owlt.orchestrator.planning.run_channel import equivalent_bit_error_rate
+from owlt.orchestrator.planning.seeds import file_seed
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, Rig, TestHost, card_command, ipv6_command, no_ipv6_command
 from owlt.orchestrator.run.applying import set_mtu
 from owlt.orchestrator.run.state import Ended, RunResult, Setting, Sides

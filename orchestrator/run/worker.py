@@ -29,7 +29,8 @@ from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.hosts.mount_namespace import mount
 from owlt.orchestrator.own_directories import third_party_directory
 from owlt.orchestrator.planning.plan import Run
-from owlt.orchestrator.planning.run_channel import link_seed, seeded
+from owlt.orchestrator.planning.run_channel import seeded
+from owlt.orchestrator.planning.seeds import link_seed
 from owlt.orchestrator.rigs import namespaces
 from owlt.orchestrator.rigs.guest import BEGINNING_DIRECTORY, START_NS, mount_task, power_off
 from owlt.orchestrator.rigs.rig import Rig

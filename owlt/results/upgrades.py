@@ -59,7 +59,7 @@ Change = Callable[[Any], Any]
 
 MOST_PLAN_BYTES = 256_000_000
 SOURCES_NAME = "sources.json"
-"""The file in a directory that combines several with the origin of its runs (owlt.orchestrator.sweep.report)."""
+"""The file in a directory that combines several with the origin of its runs (owlt.orchestrator.sweep.combining)."""
 
 LINK_QUANTITIES = {
     "delay_ns": ("delay", "{} ns"),

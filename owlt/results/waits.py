@@ -1,7 +1,7 @@
 """waits.json of a run: the waits of its programs that a timer ended, such as a poll(2) that timed out.
 
 They exist only on the clock exact of a virtual rig, where the guests' kernel records them without taking virtual time
-(`orchestrator.rigs.kernel_records`). Lengths are virtual time from the beginning of the system call to its time-out.
+(`orchestrator.rigs.timed_waits`). Lengths are virtual time from the beginning of the system call to its time-out.
 """
 
 from __future__ import annotations

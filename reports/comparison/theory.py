@@ -1,6 +1,6 @@
 """Theory of a transfer: closed forms of selective repeat in rounds (CFDP with deferred NAKs, LTP reports, Saratoga's
-holes, NORM's NACKs) and of TCP (Mathis, Padhye, CUBIC); the time to delivery that they predict for a cell, and the
-medians outside of it; and curves for figures.
+holes, NORM's NACKs) and of TCP's slow start; the time to delivery that they predict for a cell, and the medians outside
+of it; and curves for figures, of these and of TCP's rates (Mathis, Padhye, CUBIC).
 
 N packets are sent; each round repeats those that were lost, each packet with the probability p, independently. Derived
 here and checked by Monte Carlo: every packet is there after m rounds with the probability (1 - p^m)^N. The prediction:
@@ -11,8 +11,9 @@ here and checked by Monte Carlo: every packet is there after m rounds with the p
 - TCP: at least the time of slow start without losses; no upper bound.
 - Any other: at least the transmission of the file and the one-way delay.
 
-It applies only to constant channels whose errors are independent packet errors, not more in the reverse direction than
-in the forward one: no jitter, reordering, duplicates, bit errors, bursts, coded frames, overhead or timeline.
+The prediction applies only to constant channels whose errors are independent packet errors, not more in the reverse
+direction than in the forward one: no jitter, reordering, duplicates, bit errors, bursts, coded frames, overhead or
+timeline.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ INITIAL_WINDOW = 10
 
 
 def mathis_rate(rtt_s: float, loss: float, segments_per_ack: int = DELAYED_ACK) -> float:
-    """The rate without timeouts: C / (RTT sqrt(p)), C = sqrt(3 / 2 b).
+    """The rate in segments/s without timeouts: C / (RTT sqrt(p)), C = sqrt(3 / 2 b).
 
     Mathis, Semke, Mahdavi and Ott 1997: C is sqrt(3/2) if every segment is acknowledged, sqrt(3/4) if every second.
     """
@@ -103,7 +104,7 @@ def mathis_rate(rtt_s: float, loss: float, segments_per_ack: int = DELAYED_ACK) 
 def padhye_rate(
     rtt_s: float, loss: float, timeout_s: float, window: float = inf, segments_per_ack: float = DELAYED_ACK
 ) -> float:
-    """The rate with timeouts, for a receiver's window W.
+    """The rate in segments/s with timeouts, for a receiver's window W.
 
     min(W / RTT, 1 / (RTT sqrt(2 b p / 3) + T0 min(1, 3 sqrt(3 b p / 8)) p (1 + 32 p^2))): Padhye et al. 1998, as
     equation 1 of Akan, Fang and Akyildiz 2002 has it.
@@ -129,7 +130,7 @@ def cubic_window(rtt_s: float, loss: float) -> float:
 
 
 def cubic_rate(rtt_s: float, loss: float) -> float:
-    """The rate of CUBIC: its average window in each round trip."""
+    """The rate of CUBIC in segments/s: its average window in each round trip."""
     return inf if rtt_s == 0 else cubic_window(rtt_s, loss) / rtt_s
 
 

@@ -26,8 +26,8 @@ from owlt.reports.drawing.boxes import (
     suspect_handles,
     theory_handles,
 )
+from owlt.reports.drawing.line_figures import Place, Plot, draw_lines
 from owlt.reports.drawing.output import POINTS, write_figure
-from owlt.reports.drawing.plot import Place, Plot, draw_lines
 from owlt.reports.drawing.scales import Scale, scales_of, shown_metrics, ticks_on
 from owlt.reports.looks import MUTED, STYLE, Looks
 from owlt.reports.units import tick_text

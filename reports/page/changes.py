@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from owlt.reports.answer import change_outcome as words
+from owlt.reports.answer import change_words as words
 from owlt.reports.answer.change_outcome import NightsCompared, TwoCompared
 from owlt.reports.answer.change_tests import Series
 from owlt.reports.answer.changes import Change, Relation

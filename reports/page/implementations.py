@@ -13,8 +13,8 @@ from textwrap import shorten
 from typing import Any, Literal
 from urllib.parse import quote
 
-from owlt.agents.contract.conditions import KnownLimit, Limits
 from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.limits import KnownLimit, Limits
 from owlt.agents.contract.placeholders import as_text
 from owlt.captures.accounting.derived_files import CAPTURES, load_pairs
 from owlt.captures.accounting.summary import read_both

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from owlt.captures.accounting.summary import OneSide
+from owlt.captures.accounting.one_side import OneSide
 from owlt.captures.inspection.causes import causes
 from owlt.captures.inspection.critical_path import KINDS, PHASES, WAITS, CriticalPath, Part
 from owlt.captures.inspection.inspection import Case, Inspection, OneSideInspection

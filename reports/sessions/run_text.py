@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from owlt.captures.accounting.ledger import Ledger
-from owlt.captures.accounting.summary import OneSide
+from owlt.captures.accounting.one_side import OneSide
 from owlt.captures.frames.session import Host, Session
 from owlt.captures.inspection.causes import Cause, CauseDifference, is_one_length
 from owlt.captures.inspection.critical_path import KINDS, PHASES, CriticalPath, Kind, Phase

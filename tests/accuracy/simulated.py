@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from owlt.emulator.certification.bursts import BurstLoss
 from owlt.emulator.certification.certificate import VIRTUAL_TOLERANCE_NS, Check
 from owlt.emulator.certification.certify import PLANNED_CHECKS, Campaign
 from owlt.emulator.certification.expectations import Expectations
-from owlt.emulator.certification.intervals import BurstLoss
 from owlt.emulator.certification.judging import Judges
 from owlt.emulator.certification.probing import ProbeResult, Probes
 from owlt.emulator.certification.sample_sizes import Means

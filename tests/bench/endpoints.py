@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from owlt.agents.contract.conditions import TimeLimit
 from owlt.agents.contract.implementation import Implementation, Parameter
+from owlt.agents.contract.limits import TimeLimit
 from owlt.captures.accounting.summary import CaptureSummary, load_summary
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.checks.doctor import missing_for

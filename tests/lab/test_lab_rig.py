@@ -26,7 +26,7 @@ from owlt.emulator.service.client import EmulatorClient
 from owlt.orchestrator.hosts.host import HostError
 from owlt.orchestrator.profiles.inventory import LabRig, read_inventory
 from owlt.orchestrator.rigs.lab.emulator import read_reservation
-from owlt.orchestrator.rigs.lab.raising import forget
+from owlt.orchestrator.rigs.lab.interfaces import forget
 from owlt.orchestrator.rigs.lab.session import (
     SSHD_CONFIG_FILE,
     LabHost,

@@ -17,7 +17,7 @@ from owlt.orchestrator.hosts.binaries import FIND_PROGRAM, LIBRARIES
 from owlt.orchestrator.hosts.confinement import MAKE_RUN_DIRECTORY, REMOVE_RUN_DIRECTORY
 from owlt.orchestrator.hosts.host import Completed
 from owlt.orchestrator.rigs import rig
-from owlt.orchestrator.rigs.kernel_records import KilledPrograms
+from owlt.orchestrator.rigs.killed_programs import KilledPrograms
 from owlt.orchestrator.rigs.rig import Rig
 from tests.memory.commands import done, failed
 from tests.memory.emulator import MemoryEmulator, MemoryTransport

@@ -31,8 +31,9 @@ from owlt.orchestrator.hosts.printable import printable_lines
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.run.analysis import analyse_or_mark
 from owlt.orchestrator.sweep.campaign import Start, perform_plan
+from owlt.orchestrator.sweep.combining import combine
 from owlt.orchestrator.sweep.merging import merge
-from owlt.orchestrator.sweep.report import combine, make_report
+from owlt.orchestrator.sweep.report import make_report
 from owlt.results.recorded_runs import results_root
 from tests.typer_commands import make_commands_once
 from tests.unit.captures.making import SESSION

@@ -10,9 +10,11 @@ import pytest
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
-from owlt.agents.contract.conditions import Binary, KnownLimit, Limits, Need, Pairing, Space, Term, TimeLimit
 from owlt.agents.contract.implementation import ContractError, Implementation, load_implementation
+from owlt.agents.contract.limits import KnownLimit, Limits, Space, TimeLimit
+from owlt.agents.contract.pairing import Pairing, Term
 from owlt.agents.contract.placeholders import RUN_PLACEHOLDERS
+from owlt.agents.contract.requirements import Binary, Need
 from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import Exchange, Ready, Side, Stop
 from owlt.inputs.sweep import Sweep

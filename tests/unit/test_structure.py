@@ -226,7 +226,7 @@ OF_OWLT = {
     "orchestrator/sweep/forecast.py": "the memory that this machine has",
     "orchestrator/sweep/cluster_service.py": "what a worker of this machine left in a temporary directory",
     "orchestrator/sweep/cluster_security.py": "certificates, in a directory that their user names",
-    "orchestrator/sweep/report.py": "whether the directory for the combined results is empty",
+    "orchestrator/sweep/combining.py": "whether the directory for the combined results is empty",
     "orchestrator/dashboard/control.py": "what `owlt retry` wrote, in a directory of the dashboard",
     "orchestrator/dashboard/child_processes.py": "analyses, in a directory of the dashboard",
     "reports/reproduction/archive.py": "the memory that this process has",

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from owlt.captures.accounting.summary import account_both, one_side, read_both
+from owlt.captures.accounting.one_side import one_side
+from owlt.captures.accounting.summary import account_both, read_both
 from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, Claims, order_notes, suspect_copies
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.session import Host, Session, sent_by, summary_filter

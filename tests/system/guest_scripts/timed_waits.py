@@ -19,7 +19,7 @@ import threading
 import time
 from pathlib import Path
 
-from owlt.orchestrator.rigs.kernel_records import WaitRecorder
+from owlt.orchestrator.rigs.timed_waits import WaitRecorder
 
 LENGTHS_S = {
     "nanosleep": 1.0,

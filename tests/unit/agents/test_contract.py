@@ -9,9 +9,10 @@ import pytest
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from owlt.agents.contract.conditions import Need, TimeLimit, unmet
 from owlt.agents.contract.implementation import ROLES, ContractError, Implementation, load_implementation
+from owlt.agents.contract.limits import TimeLimit
 from owlt.agents.contract.placeholders import RunValues, as_text
+from owlt.agents.contract.requirements import Need, unmet
 from owlt.agents.contract.session_ports import SessionPorts
 from owlt.agents.contract.side import TEMPLATES
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from owlt.agents.contract.conditions import Limits, Pairing, Term, TimeLimit
 from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.limits import Limits, TimeLimit
+from owlt.agents.contract.pairing import Pairing, Term
 from owlt.agents.contract.pairs import CannotPair, pair_name, pair_of, with_parameters
 from owlt.agents.contract.placeholders import RunValues
 from owlt.agents.contract.session_ports import SessionPorts

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from owlt.agents.contract.conditions import Limits, Space
 from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.limits import Limits, Space
 from owlt.agents.contract.placeholders import RunValues, as_text
 from owlt.agents.contract.side import Ready, Side, Stop
 

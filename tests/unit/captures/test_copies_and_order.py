@@ -13,7 +13,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 
-from owlt.captures.accounting.summary import CaptureSummary, Transfer, one_side
+from owlt.captures.accounting.one_side import one_side
+from owlt.captures.accounting.summary import CaptureSummary, Transfer
 from owlt.captures.accounting.suspicion import Claims, suspect_copies
 from owlt.captures.frames.columns import Columns, read_columns
 from owlt.captures.frames.session import Session, sent_by

@@ -12,7 +12,8 @@ from owlt.agents.ltp.segments import Cancel, Checkpoint, Claim, DataSegment, Rep
 from owlt.agents.ltp.segments import encode as ltp
 from owlt.agents.saratoga import version1
 from owlt.agents.saratoga.packets import Metadata, Status
-from owlt.captures.accounting.summary import one_side, read_both
+from owlt.captures.accounting.one_side import one_side
+from owlt.captures.accounting.summary import read_both
 from owlt.captures.accounting.suspicion import Claims
 from owlt.captures.inspection.inspection import Case, Inspection, inspect
 from owlt.captures.protocols.messages import messages, stated_failure

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.captures.accounting.summary import one_side
+from owlt.captures.accounting.one_side import one_side
 from owlt.captures.accounting.suspicion import Claims
 from owlt.captures.frames.columns import Columns, read_columns
 from tests.unit.captures.making import RECEIVER, SENDER, SESSION, START_NS, Timed, later, timed, udp_frame, write_pcap

@@ -13,7 +13,8 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, Raw
 
 from owlt.captures.accounting.ledger import Account, Ledger
-from owlt.captures.accounting.summary import Transfer, account_both, one_side
+from owlt.captures.accounting.one_side import one_side
+from owlt.captures.accounting.summary import Transfer, account_both
 from owlt.captures.accounting.suspicion import NOTHING_EXPECTED, Claims
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.inspection.inspection import Case

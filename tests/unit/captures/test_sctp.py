@@ -12,9 +12,9 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.sctp import SCTP, SCTPChunkCookieAck, SCTPChunkData, SCTPChunkInit, SCTPChunkSACK, SCTPChunkShutdown
 from scapy.packet import Packet as Layer
 
+from owlt.captures.frames.checksums import completed, has_right_checksums, left_to_the_card
 from owlt.captures.frames.columns import read_columns
 from owlt.captures.frames.conversations import propose_session
-from owlt.captures.frames.packets import completed, has_right_checksums, left_to_the_card
 from owlt.captures.matches.delivery import INTACT
 from owlt.captures.matches.matching import match_captures
 from owlt.captures.protocols.others import Sctp

@@ -11,15 +11,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from owlt.emulator.certification.bursts import BurstLoss, accepted_counts, caught_counts, scaled
 from owlt.emulator.certification.expectations import Expectations
 from owlt.emulator.certification.intervals import (
     FACTOR,
     POWER,
-    BurstLoss,
-    accepted_counts,
     accepted_hits,
     accepted_totals,
-    caught_counts,
     caught_run_length,
     caught_share,
     detectable_quantile,
@@ -27,7 +25,6 @@ from owlt.emulator.certification.intervals import (
     detectable_share,
     mean_run_interval,
     runs_for_length,
-    scaled,
     share_interval,
     trials_for_share,
     wrong_share,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from owlt.emulator.certification import probe_statistics
+from owlt.emulator.certification.bursts import BurstLoss
 from owlt.emulator.certification.expectations import Expectations
-from owlt.emulator.certification.intervals import BurstLoss
 from owlt.emulator.certification.probe_statistics import Count
 from owlt.emulator.certification.probing import ProbeResult
 from owlt.emulator.channel.link import Jitter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from owlt.agents.contract.conditions import Binary
+from owlt.agents.contract.requirements import Binary
 from owlt.orchestrator.hosts.binaries import find_here, why_not_here
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from owlt.agents.contract.conditions import Binary
+from owlt.agents.contract.requirements import Binary
 from owlt.orchestrator.checks.bisecting import (
     binary_of_version,
     find_version,

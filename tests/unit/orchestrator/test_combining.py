@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from owlt.inputs.mistake import ResultsConflict
-from owlt.orchestrator.sweep.report import CombinedSource, combine
+from owlt.orchestrator.sweep.combining import CombinedSource, combine
 from owlt.reports.comparison.stopping import rule_of
 from owlt.reports.results.load import Results, load_results
 from owlt.results.record import read_record, write_record

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.contract.conditions import TimeLimit
+from owlt.agents.contract.limits import TimeLimit
 from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import Plan
 from owlt.orchestrator.sweep.forecast import Forecast, forecast, texts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.contract.conditions import Limits
+from owlt.agents.contract.limits import Limits
 from owlt.orchestrator.errors import OwltError
 from owlt.orchestrator.planning.estimate import infeasible
 from owlt.orchestrator.planning.plan import Plan

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from owlt.orchestrator.hosts.host import Completed
-from owlt.orchestrator.rigs.kernel_records import KilledPrograms, for_memory, take_note
+from owlt.orchestrator.rigs.killed_programs import KilledPrograms, for_memory, take_note
 from owlt.orchestrator.rigs.lab.raising import LabKilledPrograms
 from owlt.orchestrator.rigs.lab.session import LabHost
 

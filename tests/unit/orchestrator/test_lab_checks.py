@@ -24,8 +24,8 @@ from owlt.orchestrator.checks.lab_verification import (
 )
 from owlt.orchestrator.hosts.host_clock import Offset
 from owlt.orchestrator.profiles.inventory import lab_rig
+from owlt.orchestrator.rigs.lab.interfaces import set_up
 from owlt.orchestrator.rigs.lab.playbooks import PLAYBOOKS
-from owlt.orchestrator.rigs.lab.raising import set_up
 from tests.unit.orchestrator.test_inventory import EMULATOR, EXAMPLE, rack1, with_host
 
 ETHTOOL = """Settings for enp3s0:

@@ -29,7 +29,7 @@ from owlt.orchestrator.commands.output import Printer, print_requirements
 from owlt.orchestrator.hosts.host import Completed, Host
 from owlt.orchestrator.profiles.catalogue import find_implementation
 from owlt.orchestrator.profiles.inventory import LabRig, lab_rig
-from owlt.orchestrator.rigs.lab.raising import Interface
+from owlt.orchestrator.rigs.lab.interfaces import Interface
 from tests.memory.emulator import MemoryEmulator, memory_client
 from tests.unit.orchestrator.test_inventory import EXAMPLE
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.contract.conditions import Binary
 from owlt.agents.contract.implementation import ROLES, Implementation, Parameter, Role
 from owlt.agents.contract.placeholders import RunValues
+from owlt.agents.contract.requirements import Binary
 from owlt.orchestrator.checks.doctor import missing_for
 from owlt.orchestrator.profiles.catalogue import find_implementation
 

@@ -19,8 +19,8 @@ from owlt.emulator.faults import ChannelRefused
 from owlt.orchestrator.errors import SweepMistake
 from owlt.orchestrator.hosts.confinement import CANNOT_CONFINE, LEFT, NOT_CONFINED
 from owlt.orchestrator.hosts.host_clock import ClockReading, HostClocks, clock_of
-from owlt.orchestrator.rigs.kernel_records import WaitRecorder
 from owlt.orchestrator.rigs.rig import CARD_RATE_BPS, RECEIVER_ADDRESS, TEST_INTERFACE, HostConditions
+from owlt.orchestrator.rigs.timed_waits import WaitRecorder
 from owlt.orchestrator.run.analysis import expected_of, links_of
 from owlt.orchestrator.run.left_files import MOST_LEFT
 from owlt.orchestrator.run.observing import ring_bytes_for

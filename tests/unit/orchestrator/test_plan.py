@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from owlt.agents.contract.conditions import Need
+from owlt.agents.contract.requirements import Need
 from owlt.emulator.channel.spec import ChannelSpec
 from owlt.inputs.mistake import ResultsConflict
 from owlt.inputs.sweep import Sweep

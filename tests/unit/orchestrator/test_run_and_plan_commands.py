@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from owlt.agents.contract.conditions import Need
+from owlt.agents.contract.requirements import Need
 from owlt.inputs.mistake import Mistake, ResultsConflict
 from owlt.inputs.sweep import Sweep
 from owlt.orchestrator.checks.doctor import Requirement, examine, missing_for_plan

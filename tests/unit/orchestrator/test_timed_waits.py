@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from owlt.orchestrator.rigs.kernel_records import parse_recorded
+from owlt.orchestrator.rigs.timed_waits import parse_recorded
 
 SENDER, RECEIVER, ELSEWHERE = 4026532101, 4026532202, 4026531840
 NETWORKS = {SENDER: "sender", RECEIVER: "receiver"}

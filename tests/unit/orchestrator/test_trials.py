@@ -12,8 +12,8 @@ from typing import Any, get_args
 import pytest
 from typer.testing import CliRunner
 
-from owlt.agents.contract.conditions import Failure, KnownLimit
 from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.limits import Failure, KnownLimit
 from owlt.agents.contract.side import Stop
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.accounting.measures import DelaySummary

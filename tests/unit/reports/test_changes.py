@@ -15,9 +15,10 @@ from typer.testing import CliRunner, Result
 
 from owlt.orchestrator.commands.cli import app
 from owlt.orchestrator.errors import OwltError
-from owlt.reports.answer import change_outcome as words
-from owlt.reports.answer.change_outcome import change_text, changed, conditions_of, headline, rest_texts
+from owlt.reports.answer import change_words as words
+from owlt.reports.answer.change_outcome import conditions_of
 from owlt.reports.answer.change_tests import Overall, Series, overall_of, series_of
+from owlt.reports.answer.change_words import change_text, changed, headline, rest_texts
 from owlt.reports.answer.changes import Change, changes_of, labels_of, pairs_of
 from owlt.reports.comparison.cells import CRITERIA, GOODPUT, Cell, Criterion, Point, Sample
 from owlt.reports.comparison.differences import Ratio

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from owlt.agents.contract.conditions import KnownLimit
 from owlt.agents.contract.implementation import Implementation
+from owlt.agents.contract.limits import KnownLimit
 from owlt.reports.page.implementations import (
     MOST_NOTES,
     VERSION_LETTERS,

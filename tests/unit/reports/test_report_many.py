@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from owlt.reports.comparison.metrics import METRICS
 from owlt.reports.comparison.panels import Figure, listings, needs_listings
 from owlt.reports.drawing.boxes import BOXES
-from owlt.reports.drawing.plot import FRAME
+from owlt.reports.drawing.line_figures import FRAME
 from owlt.reports.drawing.sweep_figures import draw
 from owlt.reports.looks import MARKERS, NAMED, SERIES, Looks, named_or_counted
 from owlt.reports.page.tables import glance_rows, glance_tables

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.text import Text
 
-from owlt.reports.drawing.plot import Place, Plot
+from owlt.reports.drawing.line_figures import Place, Plot
 from owlt.reports.drawing.scales import Scale, apply_scale
 from owlt.reports.looks import STYLE
 
