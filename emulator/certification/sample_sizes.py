@@ -1,7 +1,8 @@
 """The number of probes of each measurement of a certificate, and the gaps between them.
 
 The number of probes for a share is computed from the specified share (`intervals`), and limited to those that the
-channel can send in the budget. The gaps limit that number: probes that must not queue are sent slightly below the link's rate.
+channel can send in the budget. The gaps limit that number: probes that must not queue are sent slightly below the
+link's rate.
 """
 
 from __future__ import annotations
