@@ -11,13 +11,10 @@ from owlt.orchestrator.rigs import namespaces, network
 from owlt.orchestrator.rigs.processor_time import is_counted
 from tests.commands import owlt
 from tests.conftest import require
-from tests.load import load
-from tests.system.sweeps import RECORDED, perform, records
+from tests.system.sweeps import RECORDED, perform, perform_beside_a_load, records
 
 CERTIFIED = {"rig": "local", "clock": "real", "rate": "unlimited", "delay": "0 s", "file_size": "1 MB"}
 BASELINE = CERTIFIED | {"certify": False}
-
-LOAD_S = 120.0
 
 
 @pytest.fixture(autouse=True)
@@ -50,8 +47,7 @@ def test_runs_cross_it_over_ipv6_and_ipv4_in_turn(tmp_path: Path) -> None:
 
 def test_what_processes_wait_beside_a_load_is_in_the_record_of_a_run(tmp_path: Path) -> None:
     require(is_counted(os.getpid()), "a kernel that counts what processes wait (CONFIG_SCHED_INFO, PROC_CHILDREN)")
-    with load(LOAD_S):
-        done = perform(tmp_path, tmp_path / "results", **BASELINE)
+    done = perform_beside_a_load(tmp_path, 1, **BASELINE)
 
     assert done.returncode in RECORDED, done.stderr
     (record,) = records(tmp_path / "results").values()

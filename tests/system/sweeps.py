@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 from owlt.captures.frames.columns import read_columns
 from tests import commands
 from tests.commands import PROJECT
+from tests.load import load
 
 IMPLEMENTATIONS = Path(__file__).parent / "implementations"
 
@@ -59,6 +62,20 @@ def perform(directory: Path, results: Path, **changes: object) -> subprocess.Com
 def records(results: Path) -> dict[str, dict[str, Any]]:
     """Every record of a results directory by run id."""
     return {path.parent.name: json.loads(path.read_text()) for path in sorted(results.glob("runs/*/record.json"))}
+
+
+LONGEST_LOAD_S = 240.0
+
+
+def perform_beside_a_load(directory: Path, runs: int, **changes: object) -> subprocess.CompletedProcess[str]:
+    """Perform a sweep of so many runs beside a load on all cores that ends with the last run: the analysis, which has
+    the lowest priority on the real clock, would last as long as the load."""
+    results = directory / "results"
+    with ThreadPoolExecutor(1) as executor, load(LONGEST_LOAD_S):
+        performing = executor.submit(perform, directory, results, **changes)
+        while len(records(results)) < runs and not performing.done():
+            time.sleep(0.1)
+    return performing.result()
 
 
 SAME_MOMENT_NS = 100_000

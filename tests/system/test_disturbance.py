@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.load import load
-from tests.system.sweeps import RECORDED, perform, records
-
-LONGEST_S = 240.0
-
-
-def perform_beside_a_load(directory: Path, runs: int, **changes: object) -> subprocess.CompletedProcess[str]:
-    """Perform a sweep beside a load on all cores that ends with the last run: the analysis, which has the lowest
-    priority on the real clock, would last as long as the load."""
-    results = directory / "results"
-    with ThreadPoolExecutor(1) as executor, load(LONGEST_S):
-        performing = executor.submit(perform, directory, results, certify=False, **changes)
-        while len(records(results)) < runs and not performing.done():
-            time.sleep(0.1)
-    return performing.result()
+from tests.system.sweeps import RECORDED, perform_beside_a_load, records
 
 
 def test_a_run_beside_a_load_on_all_cores_is_marked_with_its_machine_delay(tmp_path: Path) -> None:
     names = ["cfdp", "saratoga"]
     size = ["1 MB"]  # long enough to meet the load: within 0.15 s no packet may be overdue
-    done = perform_beside_a_load(tmp_path, 2, clock="real", implementations=names, file_size=size)
+    done = perform_beside_a_load(tmp_path, 2, clock="real", certify=False, implementations=names, file_size=size)
 
     assert done.returncode in RECORDED, done.stderr
     found = records(tmp_path / "results")
@@ -41,7 +24,7 @@ def test_a_run_beside_a_load_on_all_cores_is_marked_with_its_machine_delay(tmp_p
 
 
 def test_on_the_exact_clock_the_same_load_delays_nothing(tmp_path: Path) -> None:
-    done = perform_beside_a_load(tmp_path, 1, clock="exact")
+    done = perform_beside_a_load(tmp_path, 1, clock="exact", certify=False)
 
     assert done.returncode in RECORDED, done.stderr
     (run,) = records(tmp_path / "results").values()
