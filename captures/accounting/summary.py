@@ -292,7 +292,7 @@ def _suspect_report(reported_bytes: int | None, arrived_bytes: int) -> Iterator[
         yield f"the receiver reports {reported_bytes} bytes of data, and frames of only {arrived_bytes} bytes arrived"
 
 
-def _bytes(capture: Columns, rows: NDArray[np.int64] | NDArray[np.bool_]) -> int:
+def _bytes(capture: Columns, rows: NDArray[np.int64]) -> int:
     return int(capture.wire_bytes[rows].sum(dtype=np.int64))
 
 

@@ -1,6 +1,5 @@
 """The causes of additional time in a session: the parts of its critical path grouped by cause, largest first; and what
-differs between two runs of one transfer with the same losses, for example with two versions of an
-implementation.
+differs between two runs of one transfer with the same losses, for example with two versions of an implementation.
 
 A cause is something that can be changed: a timer, a wait, round trips before the data, round trips of recovery, a
 queue, a slow return link. The time that the channel takes for any protocol has no cause: one transmission of the file,

@@ -3,8 +3,8 @@ time; and where in the file, or in the TCP stream that carries it, each packet's
 acknowledged.
 
 Times are in ns since the session's first packet, at whichever port it was seen; two captures must have been taken with
-one clock. `captures.matches` matches packets, `captures.protocols.messages` decodes them. Sections are
-those of RFC 9293.
+one clock. `captures.matches` matches packets, `captures.protocols.messages` decodes them. Sections are those of RFC
+9293.
 """
 
 from __future__ import annotations

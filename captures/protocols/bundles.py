@@ -1,9 +1,9 @@
 """Bundles of version 6 and their custody (RFC 5050, CCSDS 734.2-B-1), and of version 7 (RFC 9171).
 
 tshark dissects complete bundles only. Here the blocks at the beginning of a bundle suffice, so that captures cut to
-their headers and bundles of which not every piece arrived are read too. The first number
-of a fill is its distance from the last custody id of the fill before, as the figure in the annex of CCSDS 734.2-B-1
-shows and as ION writes it. Sections without a document are those of RFC 5050.
+their headers and bundles of which not every piece arrived are read too. The first number of a fill is its distance from
+the last custody id of the fill before, as the figure in the annex of CCSDS 734.2-B-1 shows and as ION writes it.
+Sections without a document are those of RFC 5050.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """tshark in a child process: the protocol that it dissects on each port, and the fields of the packets that it is
 given.
 
-The `dissector` of a profile names the protocols, as options of tshark. tshark gets only the session's IP packets,
-whatever link and file they come from, each filled up with zeros to the length that it had on the wire: its dissectors
-fail on cut packets even if the requested fields are present. The readers in captures.protocols decide which fields were
-captured and can be used.
+The `dissector` of a profile names the protocols, as options of tshark. tshark gets only the session's IP packets, from
+any kind of link or file, each padded with zeros to its length on the wire: its dissectors fail on cut packets even if
+the requested fields are present. The readers in captures.protocols decide which fields were captured and can be used.
 """
 
 from __future__ import annotations

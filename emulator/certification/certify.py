@@ -376,8 +376,8 @@ def certify(
 
     Apply it just before, and send nothing since: the numbers of a pattern are those of the probes. A channel as
     specified fails with at most the probability `alpha`. `packets` probes are sent for each share (None: enough to
-    detect what `intervals` aims at, up to MOST_PACKETS). A sample is cut to what the channel can send in `budget_s`
-    seconds; what cannot be cut and takes longer is not measured. Raises PortRefused if a port is not there,
+    detect a wrong value with `intervals.POWER`, up to MOST_PACKETS). A sample is cut to what the channel can send in
+    `budget_s` seconds; what cannot be cut and takes longer is not measured. Raises PortRefused if a port is not there,
     ChannelRefused if the kernel is missing what injecting needs; leaves no interface, qdisc or filter, however it ends.
     """
     started_at_ns, began_ns = time.time_ns(), time.monotonic_ns()

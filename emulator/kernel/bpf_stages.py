@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from math import expm1, frexp, ldexp, log, log1p
-from typing import Any, Literal, Self, cast
+from typing import Literal, Self, get_args
 
 from owlt.emulator.kernel.bpf.loading import BpfObject, find_object
 from owlt.emulator.kernel.kernel_requests import PROGRAM, add_program
@@ -34,8 +34,11 @@ _U64 = 2**64
 ETHERNET_HEADER_BYTES = 14
 
 
-_UNITS = ("bit", "packet", "block")
-_EFFECTS = ("flip", "drop")
+Unit = Literal["bit", "packet", "block"]
+Effect = Literal["flip", "drop"]
+_UNITS: tuple[Unit, ...] = get_args(Unit)
+_EFFECTS: tuple[Effect, ...] = get_args(Effect)
+"""By their numbers in the program's settings."""
 _NONE = _U64 - 1
 
 
@@ -130,8 +133,8 @@ class ErrorStage(ProgramStage):
             factor = Factor(multiplier, shift)
             rate = rate if factor_of(rate) == factor else rate_of(factor)
         return ErrorProcess(
-            unit=cast(Any, _UNITS[unit]),
-            effect=cast(Any, _EFFECTS[effect]),
+            unit=_UNITS[unit],
+            effect=_EFFECTS[effect],
             rate=rate if drawn else 0.0,
             positions=struct.unpack_from(f"={count}Q", value, self._layout.size),
             seed=seed,
@@ -154,8 +157,8 @@ class ErrorProcess:
     frames, wherever these begin and end; an error in it drops every packet that has a byte of it.
     """
 
-    unit: Literal["bit", "packet", "block"]
-    effect: Literal["flip", "drop"]
+    unit: Unit
+    effect: Effect
     rate: float = 0.0
     positions: tuple[int, ...] = ()
     seed: int = 0

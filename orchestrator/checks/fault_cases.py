@@ -20,6 +20,7 @@ from typing import Literal
 from owlt.agents.contract.implementation import ROLES, Clock, Implementation, Role
 from owlt.captures.accounting.derived_files import CAPTURES
 from owlt.captures.frames.session import Host
+from owlt.captures.inspection.inspection import Case
 from owlt.captures.protocols.messages import Message, messages
 from owlt.emulator.channel.aimed_fault import ANY, Action, Fault, Range
 from owlt.emulator.channel.spec import ChannelSpec, LinkSpec, Step, Timeline
@@ -198,14 +199,17 @@ def sent_packets(run: Path, dissectors: Dissectors | None = None) -> list[SentPa
     _, case = case_of_run(run, dissectors)
     sent = []
     for direction, capture in zip(DIRECTIONS, CAPTURES, strict=True):
-        own = [
-            each for each in messages(run / capture, case.session, case.dissector) if each.host == HOST_OF[direction]
-        ]
+        own = _messages_of(HOST_OF[direction], run / capture, case)
         sent += [
             SentPacket(Place(direction, number), message.time_ns, message.name)
             for number, message in enumerate(own, start=1)
         ]
     return sorted(sent, key=lambda packet: (packet.at_ns, packet.place))
+
+
+def _messages_of(host: Host, capture: Path, case: Case) -> list[Message]:
+    """The messages that a host sent, in one of a run's captures."""
+    return [each for each in messages(capture, case.session, case.dissector) if each.host == host]
 
 
 def first_packet_ns(run: Path) -> int:
@@ -318,8 +322,7 @@ def phases_of(run: Path) -> list[Phase]:
     launched_ns = record.started_at_ns or 0
     events = [(packet.at_ns, f"{packet.text} is sent", 0) for packet in sent_packets(run)]
     for direction, capture in zip(DIRECTIONS, reversed(CAPTURES), strict=True):
-        host = HOST_OF[direction]
-        arrived = [each for each in messages(run / capture, case.session, case.dissector) if each.host == host]
+        arrived = _messages_of(HOST_OF[direction], run / capture, case)
         events += [
             (message.time_ns, f"{direction} #{number} ({message.name}) arrives", int(direction == "forward"))
             for number, message in enumerate(arrived, start=1)
@@ -408,7 +411,7 @@ def trial_of(interruption: Interruption, run: Path, plain: PlainRun) -> EdgeTria
 
 def _sent_by_sender(run: Path) -> list[Message]:
     _, case = case_of_run(run)
-    return [each for each in messages(run / CAPTURES[0], case.session, case.dissector) if each.host == "sender"]
+    return _messages_of("sender", run / CAPTURES[0], case)
 
 
 def _state_of(record: RunRecord, plain: RunRecord, is_all_again: bool) -> State:

@@ -57,7 +57,8 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 start_new_session=True,
             )
         with process:
@@ -100,7 +101,11 @@ class SoFar:
 
 def owlt_answer(results: Path) -> list[str]:
     """`owlt answer RESULTS --json`, at the lowest priority."""
-    return ["nice", "-n", "19", str(Path(sys.executable).with_name("owlt")), "answer", str(results), "--json"]
+    return [*_owlt(19), "answer", str(results), "--json"]
+
+
+def _owlt(niceness: int) -> list[str]:
+    return ["nice", "-n", str(niceness), str(Path(sys.executable).with_name("owlt"))]
 
 
 class Answers:
@@ -178,8 +183,7 @@ Analyse = Callable[[Path, Path], str]
 
 def owlt_analyse(run: Path, out: Path) -> list[str]:
     """`owlt analyse RUN --out OUT`, at a low priority."""
-    owlt = Path(sys.executable).with_name("owlt")
-    return ["nice", "-n", "10", str(owlt), "analyse", str(run), "--out", str(out)]
+    return [*_owlt(10), "analyse", str(run), "--out", str(out)]
 
 
 def list_missing(run: Path, out: Path) -> list[str]:

@@ -180,10 +180,8 @@ class Reproduced(_FromFile):
 
 def read_reproduced(results: Path) -> Reproduced | None:
     """The reproduction.json of a results directory; None if there is none. Raises DamagedFile or ReportError."""
-    path = results / REPRODUCED_NAME
     try:
-        with stating_problems_of(path):
-            return Reproduced.model_validate(read_json(path))
+        return Reproduced.read(results / REPRODUCED_NAME)
     except FileNotFoundError:
         return None
 

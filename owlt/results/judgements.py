@@ -4,8 +4,8 @@ whether it is repeated.
 A run is suspect if there is a reason to doubt its numbers. Reasons are sentences, from four sources:
 
 - the record: what went wrong during the run (`orchestrator.run`; on a lab rig also what its hosts were busy with, by
-  `orchestrator.rigs.lab.raising`), the failed certificate of the channel
-  (`orchestrator.run.applying`), and too much machine delay;
+  `orchestrator.rigs.lab.raising`), the failed certificate of the channel (`orchestrator.run.applying`), and too much
+  machine delay;
 - the summary: faults of the captures (`captures.accounting.suspicion`), and captures that contradict the
   delivered file (`captures.accounting.summary`);
 - the decoded messages: the kernel and the packets disagree on retransmissions;
